@@ -1,0 +1,20 @@
+# Every target is one or two lines; what they run lives in the crates.
+.PHONY: demo test lint bench manifests
+
+demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
+	cargo build --workspace --bins
+	target/debug/sandbox demo
+
+test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
+	cargo build --workspace --bins
+	cargo test --workspace --all-targets
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+bench: ## ns per sample and per percentile, bytes per container, full recomputation
+	cargo bench --workspace
+
+manifests: ## regenerate deploy/crds from the types
+	cargo run -q -p api --example crds -- deploy/crds
