@@ -1,0 +1,1 @@
+//! The suite against a real control plane: one module per subject, one shared sandbox per run (`e2e::shared`).
