@@ -1,1 +1,5 @@
-//! Placeholder for the workspace skeleton.
+//! The nouns of the suite: what is measured, asked for and recommended, without Kubernetes machinery, clocks or input and output.
+
+pub mod quantity;
+
+pub use quantity::{ParseQuantityError, Quantity};

@@ -1,0 +1,224 @@
+//! Kubernetes resource quantities (`250m`, `1Gi`, `1e3`): exact arithmetic and the exact text that Kubernetes prints.
+//!
+//! A quantity is a decimal number, never finer than a nano, and the family of suffixes it is printed with.
+//! Source: `k8s.io/apimachinery/pkg/api/resource.Quantity`. Two things differ on purpose: numbers beyond 64 bits
+//! saturate in [`Quantity::value`] and [`Quantity::milli_value`] instead of wrapping, and negative numbers
+//! always round away from zero.
+
+mod decimal;
+mod digits;
+mod parse;
+mod serialise;
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::{Add, Sub};
+
+use decimal::Decimal;
+pub use parse::ParseQuantityError;
+
+/// The family of suffixes that a quantity is printed with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Powers of a thousand: `n`, `u`, `m`, none, `k`, `M`, `G`, `T`, `P`, `E`.
+    #[default]
+    DecimalSi,
+    /// Powers of 1024: `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei`.
+    BinarySi,
+    /// `e` and a multiple of three.
+    DecimalExponent,
+}
+
+/// An exact amount of a resource. Equality, order and hash go by value alone: `1` equals `1000m`.
+#[derive(Clone)]
+pub struct Quantity {
+    amount: Decimal,
+    format: Format,
+    /// The text it was read from, where Kubernetes prints that back although it is not canonical.
+    written: Option<Box<str>>,
+}
+
+impl Quantity {
+    /// Nothing.
+    pub const ZERO: Self = Self { amount: Decimal::ZERO, format: Format::DecimalSi, written: None };
+
+    /// `value` whole units.
+    pub fn from_units(value: i64, format: Format) -> Self {
+        Self { amount: Decimal::new(i128::from(value), 0), format, written: None }
+    }
+
+    /// `value` thousandths, printed with decimal suffixes: how CPU is written.
+    pub fn from_milli(value: i64) -> Self {
+        Self { amount: Decimal::new(i128::from(value), -3), format: Format::DecimalSi, written: None }
+    }
+
+    /// `value` whole units, printed with binary suffixes: how memory is written.
+    pub fn from_bytes(value: i64) -> Self {
+        Self::from_units(value, Format::BinarySi)
+    }
+
+    /// The suffix family.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether the amount is nothing.
+    pub fn is_zero(&self) -> bool {
+        self.amount.is_zero()
+    }
+
+    /// Whether the amount is below zero.
+    pub fn is_negative(&self) -> bool {
+        self.amount.is_negative()
+    }
+
+    /// Whole units, rounded away from zero, saturated to 64 bits.
+    pub fn value(&self) -> i64 {
+        self.amount.in_units_of(0)
+    }
+
+    /// Thousandths, rounded away from zero, saturated to 64 bits.
+    pub fn milli_value(&self) -> i64 {
+        self.amount.in_units_of(-3)
+    }
+
+    /// The nearest double; infinite beyond its range.
+    pub fn to_f64(&self) -> f64 {
+        let sign = if self.is_negative() { "-" } else { "" };
+        let (digits, exponent) = self.thousands();
+        format!("{sign}{digits}e{exponent}").parse().unwrap_or(f64::NAN)
+    }
+
+    /// The next multiple of `10^exponent` away from zero, in the same format: 0 gives whole units.
+    #[must_use]
+    pub fn round_up(&self, exponent: i32) -> Self {
+        Self { amount: self.amount.round_up(exponent), format: self.format, written: None }
+    }
+
+    /// The canonical text: the largest suffix that leaves an integer.
+    fn canonical(&self) -> String {
+        if self.is_zero() {
+            return "0".to_owned();
+        }
+        let sign = if self.is_negative() { "-" } else { "" };
+        if self.format == Format::BinarySi
+            && let Some((number, suffix)) = self.binary()
+        {
+            return format!("{sign}{number}{suffix}");
+        }
+        let (number, exponent) = self.thousands();
+        match (self.format, exponent) {
+            (Format::DecimalExponent, 0) => format!("{sign}{number}"),
+            (Format::DecimalExponent, _) => format!("{sign}{number}e{exponent}"),
+            _ => format!("{sign}{number}{}", decimal_suffix(exponent)),
+        }
+    }
+
+    /// The number before a binary suffix; none where a binary suffix would lose precision or hide a small number.
+    fn binary(&self) -> Option<(u128, &'static str)> {
+        let mut number = self.amount.unsigned_integer().filter(|number| *number >= 1024)?;
+        let mut power = 0;
+        while number.is_multiple_of(1024) {
+            number /= 1024;
+            power += 1;
+        }
+        Some((number, ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(power).copied().unwrap_or("")))
+    }
+
+    /// The magnitude as digits and a power of ten that is a multiple of three.
+    fn thousands(&self) -> (String, i64) {
+        let exponent = i64::from(self.amount.exponent());
+        let zeros = exponent.rem_euclid(3);
+        let mut number: String = self.amount.digits().into_iter().map(|digit| char::from(b'0' + digit)).collect();
+        number.extend(std::iter::repeat_n('0', zeros as usize));
+        if number.is_empty() {
+            number.push('0');
+        }
+        (number, exponent - zeros)
+    }
+
+    /// The format of a sum: a zero on the left takes the format of the right.
+    fn joint_format(&self, other: &Self) -> Format {
+        if self.is_zero() { other.format } else { self.format }
+    }
+}
+
+/// Beyond `E` there is no suffix and Kubernetes prints none, whatever that makes of the value; so does this.
+fn decimal_suffix(exponent: i64) -> &'static str {
+    match exponent {
+        -9 => "n",
+        -6 => "u",
+        -3 => "m",
+        3 => "k",
+        6 => "M",
+        9 => "G",
+        12 => "T",
+        15 => "P",
+        18 => "E",
+        _ => "",
+    }
+}
+
+impl Default for Quantity {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl Add for &Quantity {
+    type Output = Quantity;
+
+    fn add(self, other: &Quantity) -> Quantity {
+        Quantity { amount: self.amount.add(&other.amount), format: self.joint_format(other), written: None }
+    }
+}
+
+impl Sub for &Quantity {
+    type Output = Quantity;
+
+    fn sub(self, other: &Quantity) -> Quantity {
+        Quantity { amount: self.amount.add(&other.amount.negate()), format: self.joint_format(other), written: None }
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.amount == other.amount
+    }
+}
+
+impl Eq for Quantity {}
+
+impl Hash for Quantity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.amount.hash(state);
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.amount.cmp(&other.amount)
+    }
+}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.written {
+            Some(text) => f.pad(text),
+            None => f.pad(&self.canonical()),
+        }
+    }
+}
+
+impl fmt::Debug for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,162 @@
+//! Reads a quantity from text, with the exact tolerance of Kubernetes: what its API server accepts is accepted, nothing else.
+//!
+//! Source: `ParseQuantity` and `parseQuantityString` in `k8s.io/apimachinery/pkg/api/resource`.
+
+use thiserror::Error;
+
+use super::{Format, Quantity, decimal::Decimal, digits};
+
+/// Why a text is not a quantity. The texts are those of Kubernetes, which users and tests know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ParseQuantityError {
+    /// The text does not look like a number with a suffix.
+    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    Format,
+    /// There is no digit in the number.
+    #[error("unable to parse numeric part of quantity")]
+    Numeric,
+    /// The suffix is neither a unit nor an exponent.
+    #[error("unable to parse quantity's suffix")]
+    Suffix,
+}
+
+/// The largest magnitude of a quantity with a binary suffix; larger ones are cut to it.
+const MAX_BINARY: i128 = i64::MAX as i128;
+
+/// The parts of a text, each without interpretation.
+struct Parts<'a> {
+    negative: bool,
+    /// Digits before the decimal point, without leading zeros.
+    whole: &'a str,
+    /// Digits after the decimal point.
+    fraction: &'a str,
+    /// Whether any digit was written, also a leading zero.
+    has_digits: bool,
+    suffix: &'a str,
+}
+
+/// What a suffix means: a power of two (binary) or of ten (the others).
+struct Suffix {
+    format: Format,
+    exponent: i32,
+}
+
+impl std::str::FromStr for Quantity {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = split(text)?;
+        let suffix = interpret(parts.suffix).ok_or(ParseQuantityError::Suffix)?;
+        let short = is_short(&parts, &suffix);
+        if !parts.has_digits && !short {
+            return Err(ParseQuantityError::Numeric);
+        }
+        let (amount, format) = amount(&parts, &suffix);
+        let parsed = Self { amount, format, written: None };
+        if short && keeps_writing(&parts, &suffix) && text != parsed.canonical() {
+            return Ok(Self { written: Some(text.into()), ..parsed });
+        }
+        Ok(parsed)
+    }
+}
+
+fn split(text: &str) -> Result<Parts<'_>, ParseQuantityError> {
+    if text.is_empty() {
+        return Err(ParseQuantityError::Format);
+    }
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let after_zeros = unsigned.trim_start_matches('0');
+    let (whole, rest) = split_digits(after_zeros);
+    let (fraction, suffix) = rest.strip_prefix('.').map_or(("", rest), split_digits);
+    if !is_suffix_shape(suffix) {
+        return Err(ParseQuantityError::Format);
+    }
+    let has_digits = after_zeros.len() < unsigned.len() || !whole.is_empty() || !fraction.is_empty();
+    Ok(Parts { negative: text.starts_with('-'), whole, fraction, has_digits, suffix })
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+fn is_suffix_shape(suffix: &str) -> bool {
+    let exponent = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+    let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn interpret(suffix: &str) -> Option<Suffix> {
+    let (format, exponent) = match suffix {
+        "n" => (Format::DecimalSi, -9),
+        "u" => (Format::DecimalSi, -6),
+        "m" => (Format::DecimalSi, -3),
+        "" => (Format::DecimalSi, 0),
+        "k" => (Format::DecimalSi, 3),
+        "M" => (Format::DecimalSi, 6),
+        "G" => (Format::DecimalSi, 9),
+        "T" => (Format::DecimalSi, 12),
+        "P" => (Format::DecimalSi, 15),
+        "E" => (Format::DecimalSi, 18),
+        "Ki" => (Format::BinarySi, 10),
+        "Mi" => (Format::BinarySi, 20),
+        "Gi" => (Format::BinarySi, 30),
+        "Ti" => (Format::BinarySi, 40),
+        "Pi" => (Format::BinarySi, 50),
+        "Ei" => (Format::BinarySi, 60),
+        // Kubernetes cuts a 64-bit exponent to 32 bits without a word; doing the same keeps the values equal.
+        _ => (Format::DecimalExponent, suffix.strip_prefix(['e', 'E'])?.parse::<i64>().ok()? as i32),
+    };
+    Some(Suffix { format, exponent })
+}
+
+/// Whether Kubernetes reads the text with machine integers. Only then does it keep the text as it was written,
+/// and only then does a number without digits count as zero.
+fn is_short(parts: &Parts<'_>, suffix: &Suffix) -> bool {
+    let whole = parts.whole.len().max(1) as i64;
+    let fraction = parts.fraction.len() as i64;
+    match suffix.format {
+        Format::BinarySi => {
+            fraction == 0 && 14 - whole - i64::from(suffix.exponent * 3 / 10) >= 0 && binary_fits(parts, suffix)
+        }
+        Format::DecimalSi | Format::DecimalExponent => {
+            whole + fraction <= 18 && i64::from(suffix.exponent) - fraction >= -9
+        }
+    }
+}
+
+fn binary_fits(parts: &Parts<'_>, suffix: &Suffix) -> bool {
+    whole_number(parts).checked_mul(1 << suffix.exponent).is_some()
+}
+
+/// The digits before the point, of which a short number has at most 18.
+fn whole_number(parts: &Parts<'_>) -> i64 {
+    parts.whole.parse().unwrap_or(0)
+}
+
+/// Kubernetes prints these texts as they were written, although not all of them are canonical (`+1`, `01`, `1.500`).
+fn keeps_writing(parts: &Parts<'_>, suffix: &Suffix) -> bool {
+    if suffix.format == Format::BinarySi {
+        return whole_number(parts) & 7 != 0;
+    }
+    let scale = i64::from(suffix.exponent) - parts.fraction.len() as i64;
+    let ends_in_thousands = match parts.fraction.len() {
+        0 => parts.whole.ends_with("000"),
+        1 | 2 => format!("{}{}", parts.whole, parts.fraction).ends_with("000"),
+        _ => parts.fraction.ends_with("000"),
+    };
+    scale % 3 == 0 && !ends_in_thousands && !parts.whole.is_empty()
+}
+
+fn amount(parts: &Parts<'_>, suffix: &Suffix) -> (Decimal, Format) {
+    let written: Vec<u8> = parts.whole.bytes().chain(parts.fraction.bytes()).map(|digit| digit - b'0').collect();
+    let fraction = parts.fraction.len() as i64;
+    if suffix.format != Format::BinarySi {
+        let exponent = i64::from(suffix.exponent) - fraction;
+        return (Decimal::from_digits(parts.negative, &written, exponent), suffix.format);
+    }
+    let bytes = digits::times_power_of_two(&written, suffix.exponent.unsigned_abs());
+    let size = Decimal::from_digits(false, &bytes, -fraction).min(Decimal::new(MAX_BINARY, 0));
+    let below_one = !size.is_zero() && size < Decimal::new(1, 0);
+    let format = if below_one { Format::DecimalSi } else { Format::BinarySi };
+    (if parts.negative { size.negate() } else { size }, format)
+}

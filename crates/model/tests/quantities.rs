@@ -1,0 +1,147 @@
+//! Quantities against a table recorded by running `k8s.io/apimachinery` v0.36.3 (Go 1.26.8) over odd inputs.
+//! A row's `plus_previous`, `minus_previous` and `cmp_previous` relate it to the last
+//! row before it that has them too (rows with exponents of ten digits have none).
+
+use model::{Quantity, quantity::Format};
+use proptest::prelude::*;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Row {
+    input: String,
+    error: Option<String>,
+    #[serde(default)]
+    text: String,
+    value: Option<i64>,
+    milli: Option<i64>,
+    #[serde(default)]
+    format: String,
+    plus_previous: Option<String>,
+    minus_previous: Option<String>,
+    cmp_previous: Option<i32>,
+}
+
+/// Compares one row; the quantity if the input is one.
+fn check(row: &Row, previous: Option<&Quantity>) -> Option<Quantity> {
+    let input = &row.input;
+    let parsed = match input.parse::<Quantity>() {
+        Ok(quantity) => quantity,
+        Err(error) => {
+            assert_eq!(Some(error.to_string()), row.error, "{input:?}");
+            return None;
+        }
+    };
+    assert_eq!(row.error, None, "{input:?} is accepted");
+    assert_eq!(parsed.to_string(), row.text, "text of {input:?}");
+    let format = match parsed.format() {
+        Format::DecimalSi => "DecimalSI",
+        Format::BinarySi => "BinarySI",
+        Format::DecimalExponent => "DecimalExponent",
+    };
+    assert_eq!(format, row.format, "format of {input:?}");
+    assert_eq!(row.value.unwrap_or(parsed.value()), parsed.value(), "value of {input:?}");
+    assert_eq!(row.milli.unwrap_or(parsed.milli_value()), parsed.milli_value(), "milli value of {input:?}");
+    if let (Some(previous), Some(plus), Some(minus)) = (previous, &row.plus_previous, &row.minus_previous) {
+        assert_eq!(&(&parsed + previous).to_string(), plus, "{input:?} + {previous}");
+        assert_eq!(&(&parsed - previous).to_string(), minus, "{input:?} - {previous}");
+        assert_eq!(Some(parsed.cmp(previous) as i32), row.cmp_previous, "{input:?} against {previous}");
+    }
+    Some(parsed)
+}
+
+#[test]
+fn every_recorded_quantity_is_read_computed_and_printed_as_kubernetes_does() {
+    let rows: Vec<Row> = serde_json::from_str(include_str!("quantities.json")).unwrap();
+    assert!(rows.len() > 500);
+    let mut previous = None;
+    for row in &rows {
+        let parsed = check(row, previous.as_ref());
+        if previous.is_none() || row.cmp_previous.is_some() {
+            previous = parsed.or(previous);
+        }
+    }
+}
+
+#[test]
+fn json_may_hold_text_a_number_or_null() {
+    let read = |json: &str| serde_json::from_str::<Quantity>(json).map(|quantity| quantity.to_string());
+    assert_eq!(read(r#"" 1Gi ""#).unwrap(), "1Gi");
+    assert_eq!(read("1.5").unwrap(), "1500m");
+    assert_eq!(read("-7").unwrap(), "-7");
+    assert_eq!(read("18446744073709551615").unwrap(), "18446744073709551615");
+    assert_eq!(read("null").unwrap(), "0");
+    assert!(read("true").is_err());
+    assert!(read(r#""""#).is_err());
+}
+
+#[test]
+fn numbers_beyond_64_bits_saturate() {
+    let quantity = |text: &str| text.parse::<Quantity>().unwrap();
+    assert_eq!(quantity("1e30").value(), i64::MAX);
+    assert_eq!(quantity("-1e30").milli_value(), i64::MIN);
+    assert_eq!(quantity("9E").milli_value(), i64::MAX);
+    assert_eq!(quantity("1e2147483647").value(), i64::MAX);
+    assert_eq!(&quantity("1e2147483647") + &quantity("1"), quantity("1e2147483647"));
+}
+
+#[test]
+fn negative_numbers_round_away_from_zero() {
+    let quantity: Quantity = "-1.0000000000000000000001".parse().unwrap();
+    assert_eq!((quantity.value(), quantity.milli_value()), (-2, -1001));
+}
+
+fn any_quantity() -> impl Strategy<Value = Quantity> {
+    prop_oneof![
+        any::<i64>().prop_map(Quantity::from_milli),
+        any::<i64>().prop_map(Quantity::from_bytes),
+        "[+-]?[0-9]{1,30}(\\.[0-9]{0,12})?([numkMGTPE]|[KMGTPE]i|e-?[0-9]{1,2})?"
+            .prop_map(|text| text.parse().expect("the pattern only makes quantities")),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC*") {
+        let _ = text.parse::<Quantity>();
+    }
+
+    #[test]
+    fn no_number_like_text_panics(text in "[+-]{0,2}[0-9]{0,40}\\.?[0-9]{0,40}[eEinumkKMGTP]{0,3}[+-]?[0-9]{0,12}") {
+        if let Ok(quantity) = text.parse::<Quantity>() {
+            prop_assert!(!quantity.to_string().is_empty());
+            prop_assert_eq!(&quantity - &quantity, Quantity::ZERO);
+            let _ = (quantity.value(), quantity.milli_value(), quantity.to_f64(), quantity.round_up(0));
+        }
+    }
+
+    #[test]
+    fn text_reads_back_to_the_same_value_and_text(milli in any::<i64>(), bytes in any::<i64>()) {
+        for quantity in [Quantity::from_milli(milli), Quantity::from_bytes(bytes.max(-i64::MAX))] {
+            let again: Quantity = quantity.to_string().parse().unwrap();
+            prop_assert_eq!(&again, &quantity);
+            prop_assert_eq!(again.to_string(), quantity.to_string());
+        }
+    }
+
+    #[test]
+    fn addition_is_commutative_and_associative(a in any_quantity(), b in any_quantity(), c in any_quantity()) {
+        prop_assert_eq!(&a + &b, &b + &a);
+        prop_assert_eq!(&(&a + &b) + &c, &a + &(&b + &c));
+        prop_assert_eq!(&(&a + &b) - &b, a);
+    }
+
+    #[test]
+    fn order_agrees_with_the_sign_of_the_difference(a in any_quantity(), b in any_quantity()) {
+        let difference = &a - &b;
+        prop_assert_eq!(a > b, !difference.is_zero() && !difference.is_negative());
+        prop_assert_eq!(a == b, difference.is_zero());
+    }
+
+    #[test]
+    fn whole_units_are_the_least_integer_not_nearer_to_zero(milli in any::<i64>()) {
+        let away = milli / 1000 + (milli % 1000).signum();
+        prop_assert_eq!(Quantity::from_milli(milli).value(), away);
+        prop_assert_eq!(Quantity::from_milli(milli).milli_value(), milli);
+        prop_assert_eq!(Quantity::from_milli(milli).round_up(0).milli_value(), away.saturating_mul(1000));
+    }
+}
