@@ -2,4 +2,15 @@
 
 pub mod quantity;
 
+mod labels;
+mod recommendation;
+mod resources;
+mod usage;
+mod workload;
+
+pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
 pub use quantity::{ParseQuantityError, Quantity};
+pub use recommendation::{ContainerRecommendation, Recommendation};
+pub use resources::{Cpu, Memory, ResourceList, ResourceName};
+pub use usage::{Sample, Series};
+pub use workload::{ContainerRef, WorkloadRef};

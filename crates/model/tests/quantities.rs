@@ -115,12 +115,19 @@ proptest! {
     }
 
     #[test]
-    fn text_reads_back_to_the_same_value_and_text(milli in any::<i64>(), bytes in any::<i64>()) {
-        for quantity in [Quantity::from_milli(milli), Quantity::from_bytes(bytes.max(-i64::MAX))] {
-            let again: Quantity = quantity.to_string().parse().unwrap();
+    fn text_reads_back_to_the_same_value(quantity in any_quantity()) {
+        let again: Quantity = quantity.to_string().parse().unwrap();
+        // Beyond the suffix `E` Kubernetes prints no suffix at all, which loses the value; see the table.
+        if quantity.value().unsigned_abs() < i64::MAX.unsigned_abs() {
             prop_assert_eq!(&again, &quantity);
-            prop_assert_eq!(again.to_string(), quantity.to_string());
         }
+        prop_assert_eq!(again.to_string().parse::<Quantity>().unwrap(), again);
+    }
+
+    #[test]
+    fn millicores_read_back_to_the_same_text(milli in any::<i64>()) {
+        let text = Quantity::from_milli(milli).to_string();
+        prop_assert_eq!(text.parse::<Quantity>().unwrap().to_string(), text);
     }
 
     #[test]

@@ -1,0 +1,210 @@
+//! Selectors: conditions on labels that must all hold.
+//!
+//! Source: `labels.Selector` and `metav1.LabelSelectorAsSelector` in `k8s.io/apimachinery`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::Labels;
+
+/// One condition on one label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Requirement {
+    /// The label is there with one of the values.
+    In(String, BTreeSet<String>),
+    /// The label is missing, or has none of the values.
+    NotIn(String, BTreeSet<String>),
+    /// The label is there.
+    Exists(String),
+    /// The label is missing.
+    DoesNotExist(String),
+}
+
+impl Requirement {
+    fn key(&self) -> &str {
+        match self {
+            Self::In(key, _) | Self::NotIn(key, _) | Self::Exists(key) | Self::DoesNotExist(key) => key,
+        }
+    }
+
+    fn holds(&self, labels: &Labels) -> bool {
+        match self {
+            Self::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
+            Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
+            Self::Exists(key) => labels.get(key).is_some(),
+            Self::DoesNotExist(key) => labels.get(key).is_none(),
+        }
+    }
+}
+
+/// Conditions that must all hold; equal selectors are equal values, whatever order they were written in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Selector(Option<Vec<Requirement>>);
+
+/// Why a text is not a selector.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParseSelectorError {
+    /// A condition that is none of `key`, `!key`, `key=value`, `key!=value`, `key in (values)`, `key notin (values)`.
+    #[error("unable to parse selector requirement {0:?}")]
+    Requirement(String),
+    /// A match expression with an operator that does not exist, or without the values that it needs.
+    #[error("invalid match expression for label {key:?}: operator {operator:?} with {values} values")]
+    Expression {
+        /// The label's key.
+        key: String,
+        /// The operator as written.
+        operator: String,
+        /// How many values were given.
+        values: usize,
+    },
+}
+
+impl Selector {
+    /// Selects every object.
+    pub const fn everything() -> Self {
+        Self(Some(Vec::new()))
+    }
+
+    /// Selects no object.
+    pub const fn nothing() -> Self {
+        Self(None)
+    }
+
+    /// Selects the objects for which every condition holds.
+    pub fn new(requirements: impl IntoIterator<Item = Requirement>) -> Self {
+        let mut requirements: Vec<_> = requirements.into_iter().collect();
+        requirements.sort_by(|a, b| a.key().cmp(b.key()).then_with(|| a.cmp(b)));
+        requirements.dedup();
+        Self(Some(requirements))
+    }
+
+    /// Selects the objects with all of these labels (`matchLabels`).
+    pub fn match_labels<K: Into<String>, V: Into<String>>(labels: impl IntoIterator<Item = (K, V)>) -> Self {
+        Self::new(labels.into_iter().map(|(key, value)| Requirement::In(key.into(), [value.into()].into())))
+    }
+
+    /// The selector that an API object holds. Its expressions are key, operator (`In`, `NotIn`, `Exists`, `DoesNotExist`) and values.
+    pub fn from_parts(
+        labels: &BTreeMap<String, String>,
+        expressions: impl IntoIterator<Item = (String, String, Vec<String>)>,
+    ) -> Result<Self, ParseSelectorError> {
+        let equal = labels.iter().map(|(key, value)| Ok(Requirement::In(key.clone(), [value.clone()].into())));
+        let expressions = expressions.into_iter().map(|(key, operator, values)| expression(key, &operator, values));
+        Ok(Self::new(equal.chain(expressions).collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// Whether an object with these labels is selected.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.0.as_ref().is_some_and(|requirements| requirements.iter().all(|requirement| requirement.holds(labels)))
+    }
+
+    /// Whether no object can be selected, whatever its labels, because this is [`Selector::nothing`].
+    pub fn is_nothing(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The conditions in the order of their keys; none for both "everything" and "nothing".
+    pub fn requirements(&self) -> &[Requirement] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+fn expression(key: String, operator: &str, values: Vec<String>) -> Result<Requirement, ParseSelectorError> {
+    let count = values.len();
+    let set = values.into_iter().collect();
+    match (operator, count) {
+        ("In", 1..) => Ok(Requirement::In(key, set)),
+        ("NotIn", 1..) => Ok(Requirement::NotIn(key, set)),
+        ("Exists", 0) => Ok(Requirement::Exists(key)),
+        ("DoesNotExist", 0) => Ok(Requirement::DoesNotExist(key)),
+        _ => Err(ParseSelectorError::Expression { key, operator: operator.to_owned(), values: count }),
+    }
+}
+
+impl FromStr for Selector {
+    type Err = ParseSelectorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim().is_empty() {
+            return Ok(Self::everything());
+        }
+        Ok(Self::new(split_conditions(text).map(condition).collect::<Result<Vec<_>, _>>()?))
+    }
+}
+
+/// Splits at commas outside parentheses.
+fn split_conditions(text: &str) -> impl Iterator<Item = &str> {
+    let mut inside = false;
+    text.split(move |c| {
+        inside = c == '(' || (inside && c != ')');
+        c == ',' && !inside
+    })
+}
+
+fn condition(text: &str) -> Result<Requirement, ParseSelectorError> {
+    let bad = || ParseSelectorError::Requirement(text.trim().to_owned());
+    let trimmed = text.trim();
+    let requirement = if let Some(values) = trimmed.strip_suffix(')') {
+        set_condition(values)
+    } else if let Some((key, value)) = trimmed.split_once("!=") {
+        Some(Requirement::NotIn(key.trim().to_owned(), [value.trim().to_owned()].into()))
+    } else if let Some((key, value)) = trimmed.split_once('=') {
+        let value = value.strip_prefix('=').unwrap_or(value);
+        Some(Requirement::In(key.trim().to_owned(), [value.trim().to_owned()].into()))
+    } else if let Some(key) = trimmed.strip_prefix('!') {
+        Some(Requirement::DoesNotExist(key.trim().to_owned()))
+    } else {
+        Some(Requirement::Exists(trimmed.to_owned()))
+    };
+    requirement.filter(is_well_formed).ok_or_else(bad)
+}
+
+/// `key in (a, b` or `key notin (a, b`, the closing parenthesis already removed.
+fn set_condition(text: &str) -> Option<Requirement> {
+    let (head, values) = text.split_once('(')?;
+    let (key, operator) = head.trim().rsplit_once(char::is_whitespace)?;
+    let values = values.split(',').map(|value| value.trim().to_owned()).collect();
+    match operator {
+        "in" => Some(Requirement::In(key.trim().to_owned(), values)),
+        "notin" => Some(Requirement::NotIn(key.trim().to_owned(), values)),
+        _ => None,
+    }
+}
+
+/// Keys are needed, and neither keys nor values hold characters of the selector language.
+fn is_well_formed(requirement: &Requirement) -> bool {
+    let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
+    let values = match requirement {
+        Requirement::In(_, values) | Requirement::NotIn(_, values) => Some(values),
+        Requirement::Exists(_) | Requirement::DoesNotExist(_) => None,
+    };
+    let key = requirement.key();
+    !key.is_empty() && plain(key) && values.into_iter().flatten().all(|value| plain(value))
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements().iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let joined = |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        match self {
+            Self::In(key, values) if values.len() == 1 => write!(f, "{key}={}", joined(values)),
+            Self::NotIn(key, values) if values.len() == 1 => write!(f, "{key}!={}", joined(values)),
+            Self::In(key, values) => write!(f, "{key} in ({})", joined(values)),
+            Self::NotIn(key, values) => write!(f, "{key} notin ({})", joined(values)),
+            Self::Exists(key) => f.write_str(key),
+            Self::DoesNotExist(key) => write!(f, "!{key}"),
+        }
+    }
+}

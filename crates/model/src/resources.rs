@@ -1,0 +1,239 @@
+//! Amounts of CPU and memory, and lists of resource amounts as Kubernetes writes them.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+
+use crate::Quantity;
+
+/// CPU in thousandths of a core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cpu(i64);
+
+impl Cpu {
+    /// So many thousandths of a core.
+    pub const fn from_millicores(millicores: i64) -> Self {
+        Self(millicores)
+    }
+
+    /// Thousandths of a core.
+    pub const fn millicores(self) -> i64 {
+        self.0
+    }
+
+    /// Cores.
+    pub fn cores(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+}
+
+impl From<&Quantity> for Cpu {
+    fn from(quantity: &Quantity) -> Self {
+        Self(quantity.milli_value())
+    }
+}
+
+impl From<Cpu> for Quantity {
+    fn from(cpu: Cpu) -> Self {
+        Self::from_milli(cpu.0)
+    }
+}
+
+/// Memory in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Memory(i64);
+
+impl Memory {
+    /// So many bytes.
+    pub const fn from_bytes(bytes: i64) -> Self {
+        Self(bytes)
+    }
+
+    /// Bytes.
+    pub const fn bytes(self) -> i64 {
+        self.0
+    }
+}
+
+impl From<&Quantity> for Memory {
+    fn from(quantity: &Quantity) -> Self {
+        Self(quantity.value())
+    }
+}
+
+impl From<Memory> for Quantity {
+    fn from(memory: Memory) -> Self {
+        Self::from_bytes(memory.0)
+    }
+}
+
+/// The name of a resource; ordered by its text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ResourceName {
+    /// `cpu`
+    Cpu,
+    /// `memory`
+    Memory,
+    /// Any other, such as `ephemeral-storage`.
+    Other(Box<str>),
+}
+
+impl ResourceName {
+    /// The name as Kubernetes writes it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl From<&str> for ResourceName {
+    fn from(name: &str) -> Self {
+        match name {
+            "cpu" => Self::Cpu,
+            "memory" => Self::Memory,
+            other => Self::Other(other.into()),
+        }
+    }
+}
+
+impl Ord for ResourceName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl PartialOrd for ResourceName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for ResourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for ResourceName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourceName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|name| Self::from(name.as_str()))
+    }
+}
+
+/// Amounts by resource name, in the order of the names. Lists hold two or three entries, so this is a sorted vector.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceList(Vec<(ResourceName, Quantity)>);
+
+impl ResourceList {
+    /// A list without resources.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// CPU and memory.
+    pub fn of(cpu: Cpu, memory: Memory) -> Self {
+        Self(vec![(ResourceName::Cpu, cpu.into()), (ResourceName::Memory, memory.into())])
+    }
+
+    /// Whether no resource is listed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many resources are listed.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The amount of one resource.
+    pub fn get(&self, name: &ResourceName) -> Option<&Quantity> {
+        let index = self.position(name).ok()?;
+        Some(&self.0[index].1)
+    }
+
+    /// The amount of CPU, rounded up to thousandths of a core.
+    pub fn cpu(&self) -> Option<Cpu> {
+        self.get(&ResourceName::Cpu).map(Cpu::from)
+    }
+
+    /// The amount of memory, rounded up to bytes.
+    pub fn memory(&self) -> Option<Memory> {
+        self.get(&ResourceName::Memory).map(Memory::from)
+    }
+
+    /// Sets the amount of one resource.
+    pub fn insert(&mut self, name: ResourceName, quantity: Quantity) {
+        match self.position(&name) {
+            Ok(index) => self.0[index].1 = quantity,
+            Err(index) => self.0.insert(index, (name, quantity)),
+        }
+    }
+
+    /// The resources in the order of their names.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&ResourceName, &Quantity)> {
+        self.0.iter().map(|(name, quantity)| (name, quantity))
+    }
+
+    /// The resources in the order of their names, with amounts that can be changed.
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&ResourceName, &mut Quantity)> {
+        self.0.iter_mut().map(|(name, quantity)| (&*name, quantity))
+    }
+
+    fn position(&self, name: &ResourceName) -> Result<usize, usize> {
+        self.0.binary_search_by(|(listed, _)| listed.cmp(name))
+    }
+}
+
+impl FromIterator<(ResourceName, Quantity)> for ResourceList {
+    fn from_iter<I: IntoIterator<Item = (ResourceName, Quantity)>>(amounts: I) -> Self {
+        let mut list = Self::new();
+        for (name, quantity) in amounts {
+            list.insert(name, quantity);
+        }
+        list
+    }
+}
+
+impl Serialize for ResourceList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourceList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ListVisitor)
+    }
+}
+
+struct ListVisitor;
+
+impl<'de> Visitor<'de> for ListVisitor {
+    type Value = ResourceList;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map from resource name to quantity")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceList, A::Error> {
+        let mut list = ResourceList::new();
+        while let Some((name, quantity)) = map.next_entry()? {
+            list.insert(name, quantity);
+        }
+        Ok(list)
+    }
+}

@@ -1,0 +1,74 @@
+//! What was measured: the usage of one container at one time, and a series of values over time.
+
+use jiff::Timestamp;
+
+use crate::{Cpu, Memory};
+
+/// The usage of one container at one time. A resource that was not measured is absent, never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When the usage was measured (the end of the measuring window).
+    pub at: Timestamp,
+    /// CPU used.
+    pub cpu: Option<Cpu>,
+    /// Memory used.
+    pub memory: Option<Memory>,
+}
+
+/// Values over time, oldest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    points: Vec<(Timestamp, f64)>,
+}
+
+impl Series {
+    /// A series of these points, put in the order of time; of points at the same time the last one stays.
+    pub fn new(mut points: Vec<(Timestamp, f64)>) -> Self {
+        points.sort_by_key(|(at, _)| *at);
+        points.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 = later.1;
+            }
+            same
+        });
+        Self { points }
+    }
+
+    /// The points, oldest first.
+    pub fn points(&self) -> &[(Timestamp, f64)] {
+        &self.points
+    }
+
+    /// The times, oldest first.
+    pub fn timestamps(&self) -> impl ExactSizeIterator<Item = Timestamp> + '_ {
+        self.points.iter().map(|(at, _)| *at)
+    }
+
+    /// The values, oldest first.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = f64> + '_ {
+        self.points.iter().map(|(_, value)| *value)
+    }
+
+    /// How many points there are.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether there is no point.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_is_in_the_order_of_time_and_keeps_the_last_value_of_a_time() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let series = Series::new(vec![(at(3), 3.0), (at(1), 1.0), (at(3), 4.0)]);
+        assert_eq!(series.points(), [(at(1), 1.0), (at(3), 4.0)]);
+    }
+}

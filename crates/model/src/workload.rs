@@ -1,0 +1,43 @@
+//! Which object is meant: a workload, or one container of one pod.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A workload object: what a pod belongs to, and what an autoscaler points at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRef {
+    /// Group and version, for example `apps/v1`; empty where the writer left it out.
+    #[serde(default)]
+    pub api_version: String,
+    /// For example `Deployment`.
+    pub kind: String,
+    /// The namespace it lives in.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for WorkloadRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+/// One container of one pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContainerRef {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The container's name.
+    pub container: String,
+}
+
+impl fmt::Display for ContainerRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.namespace, self.pod, self.container)
+    }
+}
