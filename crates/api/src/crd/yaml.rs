@@ -1,0 +1,50 @@
+//! A definition as the text of a manifest.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde::ser::Error;
+use serde_json::Value;
+
+/// First line of every generated manifest.
+const HEADER: &str = "# Generated from crates/api by `make manifests`.\n";
+
+/// Words that are booleans in YAML 1.1 and texts in YAML 1.2.
+const BOOLEANS: [&str; 6] = ["y", "n", "yes", "no", "on", "off"];
+
+/// The manifest of a definition. Keys are in alphabetical order, so that the text is always the same.
+pub fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, serde_yaml_ng::Error> {
+    let mut value = serde_json::to_value(definition).map_err(serde_yaml_ng::Error::custom)?;
+    whole_numbers(&mut value);
+    let text = serde_yaml_ng::to_string(&value)?;
+    Ok(text.lines().fold(HEADER.to_owned(), |manifest, line| manifest + &quote_boolean(line) + "\n"))
+}
+
+/// Readers of YAML 1.1, such as kubectl, take a bare `Off` for a boolean.
+fn quote_boolean(line: &str) -> Cow<'_, str> {
+    match line.rsplit_once("- ") {
+        Some((indent, item)) if BOOLEANS.contains(&item.to_ascii_lowercase().as_str()) => {
+            Cow::Owned(format!("{indent}- \"{item}\""))
+        }
+        _ => Cow::Borrowed(line),
+    }
+}
+
+/// Name of the manifest's file: `<plural>.yaml`.
+pub fn file_name(definition: &CustomResourceDefinition) -> String {
+    format!("{}.yaml", definition.spec.names.plural)
+}
+
+/// Bounds are doubles in the schema type; `minimum: 1` reads better than `minimum: 1.0`.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|real| real.fract() == 0.0 && real.abs() < 1e15) {
+                *number = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}

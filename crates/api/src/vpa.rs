@@ -1,0 +1,130 @@
+//! `VerticalPodAutoscaler` of `autoscaling.k8s.io/v1`.
+//!
+//! Source: upstream `pkg/apis/autoscaling.k8s.io/v1/types.go` at 1.8. Field names, enums and what is omitted when empty
+//! are upstream's, so that objects can move between the two implementations unchanged.
+
+mod boost;
+mod condition;
+mod defaults;
+mod policy;
+mod status;
+mod update;
+
+use kube::CustomResource;
+use model::WorkloadRef;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::parse::ParseError;
+
+pub use boost::{CpuStartupBoost, StartupBoost, StartupBoostType};
+pub use condition::{
+    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, ConditionStatus, Conditions, FETCHING_HISTORY, LOW_CONFIDENCE,
+    NO_PODS_MATCHED, RECOMMENDATION_PROVIDED, VerticalPodAutoscalerCondition,
+};
+pub use defaults::{DEFAULT_CONTROLLED_RESOURCES, DEFAULT_RECOMMENDER, EffectiveUpdateMode};
+pub use policy::{
+    ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode, PodResourcePolicy,
+};
+pub use status::{RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus, status_patch};
+pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy, UpdateMode};
+
+/// What the autoscaler should do.
+#[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "autoscaling.k8s.io",
+    version = "v1",
+    kind = "VerticalPodAutoscaler",
+    namespaced,
+    shortname = "vpa",
+    status = "VerticalPodAutoscalerStatus",
+    derive = "PartialEq",
+    doc = "Asks for the resource requests and limits of a workload's containers to be kept at what they really use.",
+    annotation("api-approved.kubernetes.io", "https://github.com/kubernetes/kubernetes/pull/63797"),
+    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.updatePolicy.updateMode"),
+    printcolumn(
+        name = "CPU",
+        type_ = "string",
+        json_path = ".status.recommendation.containerRecommendations[0].target.cpu"
+    ),
+    printcolumn(
+        name = "Mem",
+        type_ = "string",
+        json_path = ".status.recommendation.containerRecommendations[0].target.memory"
+    ),
+    printcolumn(
+        name = "Provided",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='RecommendationProvided')].status"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "MinReplicas", type_ = "integer", json_path = ".spec.updatePolicy.minReplicas", priority = 1),
+    printcolumn(
+        name = "OOMSeconds",
+        type_ = "integer",
+        json_path = ".spec.updatePolicy.evictAfterOOMSeconds",
+        priority = 1
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct VerticalPodAutoscalerSpec {
+    /// The workload whose pods are sized: a Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job or
+    /// CronJob, or any object with a scale subresource. It must be the topmost of its kind: a Deployment, not one of its
+    /// ReplicaSets. A target that cannot be used is reported in the condition ConfigUnsupported.
+    pub target_ref: CrossVersionObjectReference,
+
+    /// How recommendations reach the pods. Absent means the mode Recreate with the updater's own settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_policy: Option<PodUpdatePolicy>,
+
+    /// Limits on what may be recommended, per container. Absent means that every container of the pods is sized, without
+    /// any limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_policy: Option<PodResourcePolicy>,
+
+    /// The recommender that is in charge of this object: at most one. Empty means the recommender called default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recommenders: Vec<RecommenderSelector>,
+
+    /// More CPU for the pods while they start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup_boost: Option<StartupBoost>,
+}
+
+/// Names an object of any kind in the same namespace.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct CrossVersionObjectReference {
+    /// Group and version of the object, such as apps/v1.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    /// Kind of the object, such as Deployment.
+    pub kind: String,
+    /// Name of the object.
+    pub name: String,
+}
+
+impl CrossVersionObjectReference {
+    /// The object as a workload of a namespace.
+    pub fn in_namespace(&self, namespace: &str) -> WorkloadRef {
+        WorkloadRef {
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            namespace: namespace.to_owned(),
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// Names one recommender.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecommenderSelector {
+    /// Name that the recommender was started with.
+    pub name: String,
+}
+
+/// Reads an object, or says which of its fields cannot be read.
+pub fn parse(object: serde_json::Value) -> Result<VerticalPodAutoscaler, ParseError> {
+    crate::parse::parse(object)
+}

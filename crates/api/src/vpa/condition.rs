@@ -1,0 +1,143 @@
+//! Conditions of a `VerticalPodAutoscaler`: one per type, ordered by type.
+//!
+//! Source: upstream `pkg/recommender/model/vpa.go`, `vpaConditionsMap`. A condition's time moves only when its status
+//! does; a new reason or message leaves it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// A recommendation for at least one container is there.
+pub const RECOMMENDATION_PROVIDED: &str = "RecommendationProvided";
+/// Declared by upstream, never set.
+pub const LOW_CONFIDENCE: &str = "LowConfidence";
+/// No pod matches the target's selector.
+pub const NO_PODS_MATCHED: &str = "NoPodsMatched";
+/// Set by others while they load history; no checkpoint is written meanwhile.
+pub const FETCHING_HISTORY: &str = "FetchingHistory";
+/// Never set, always removed.
+pub const CONFIG_DEPRECATED: &str = "ConfigDeprecated";
+/// The target cannot be used.
+pub const CONFIG_UNSUPPORTED: &str = "ConfigUnsupported";
+
+/// One thing that holds, or does not hold, for the object.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct VerticalPodAutoscalerCondition {
+    /// What the condition is about.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Whether it holds: True, False or Unknown.
+    pub status: String,
+    /// When the status last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub last_transition_time: Option<Time>,
+    /// Why, in one word.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Why, in a sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// metadata.generation of the object that the condition was found for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub observed_generation: Option<i64>,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// As written in the object.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// The conditions of one object, by type. Types that are not ours are kept as they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conditions(BTreeMap<String, VerticalPodAutoscalerCondition>);
+
+impl Conditions {
+    /// Puts a condition in. `now` becomes its time unless the same status was there before.
+    pub fn set(
+        &mut self,
+        kind: &str,
+        status: impl Into<ConditionStatus>,
+        reason: &str,
+        message: &str,
+        now: Timestamp,
+    ) -> &mut Self {
+        let status = status.into().as_str();
+        let kept = self.0.get(kind).filter(|old| old.status == status).and_then(|old| old.last_transition_time.clone());
+        self.0.insert(
+            kind.to_owned(),
+            VerticalPodAutoscalerCondition {
+                kind: kind.to_owned(),
+                status: status.to_owned(),
+                last_transition_time: Some(kept.unwrap_or(Time(whole_seconds(now)))),
+                reason: reason.to_owned(),
+                message: message.to_owned(),
+                observed_generation: None,
+            },
+        );
+        self
+    }
+
+    /// Takes a condition out, whatever its status.
+    pub fn remove(&mut self, kind: &str) -> &mut Self {
+        self.0.remove(kind);
+        self
+    }
+
+    /// Whether the condition is there with the status True.
+    pub fn is_true(&self, kind: &str) -> bool {
+        self.0.get(kind).is_some_and(|condition| condition.status == ConditionStatus::True.as_str())
+    }
+
+    /// The condition of this type, if there is one.
+    pub fn get(&self, kind: &str) -> Option<&VerticalPodAutoscalerCondition> {
+        self.0.get(kind)
+    }
+
+    /// All conditions, ordered by type, as the status lists them.
+    pub fn to_list(&self) -> Vec<VerticalPodAutoscalerCondition> {
+        self.0.values().cloned().collect()
+    }
+}
+
+impl FromIterator<VerticalPodAutoscalerCondition> for Conditions {
+    /// Of several conditions of one type the last one counts.
+    fn from_iter<I: IntoIterator<Item = VerticalPodAutoscalerCondition>>(conditions: I) -> Self {
+        Self(conditions.into_iter().map(|condition| (condition.kind.clone(), condition)).collect())
+    }
+}
+
+/// Times in objects have whole seconds; a finer one would differ from itself once read back.
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

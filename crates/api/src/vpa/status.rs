@@ -1,0 +1,101 @@
+//! `status` of a `VerticalPodAutoscaler`, and the patch that writes it.
+//!
+//! Upstream replaces the whole status with one JSON patch, without asking for a resource version, and only when the new
+//! status differs in meaning (`pkg/utils/vpa/api.go`, `UpdateVpaStatusIfNeeded`). Equality of these types is that
+//! meaning: absent and empty lists and maps are one, quantities compare by value, times by instant.
+
+use json_patch::{AddOperation, Patch, PatchOperation};
+use model::{ContainerRecommendation, Recommendation, ResourceList};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::VerticalPodAutoscalerCondition;
+use crate::{patch, schema};
+
+/// What the autoscaler found out and recommends.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct VerticalPodAutoscalerStatus {
+    /// The latest recommendation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recommendation: Option<RecommendedPodResources>,
+
+    /// What holds for this object at present, ordered by type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<VerticalPodAutoscalerCondition>,
+
+    /// metadata.generation of the object that this status was computed for.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub observed_generation: i64,
+}
+
+/// Recommendations for the containers of a pod.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RecommendedPodResources {
+    /// One recommendation per container, ordered by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub container_recommendations: Vec<RecommendedContainerResources>,
+}
+
+/// The recommendation for one container.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RecommendedContainerResources {
+    /// Name of the container.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub container_name: String,
+
+    /// What to request, within the limits of the resource policy.
+    #[schemars(schema_with = "schema::resource_list")]
+    pub target: ResourceList,
+
+    /// Requests below this are changed at once. Within the limits of the resource policy.
+    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
+    #[schemars(schema_with = "schema::resource_list")]
+    pub lower_bound: ResourceList,
+
+    /// Requests above this are changed at once. Within the limits of the resource policy.
+    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
+    #[schemars(schema_with = "schema::resource_list")]
+    pub upper_bound: ResourceList,
+
+    /// What the usage alone would ask for, before the limits of the resource policy. For information.
+    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
+    #[schemars(schema_with = "schema::resource_list")]
+    pub uncapped_target: ResourceList,
+}
+
+impl From<Recommendation> for RecommendedPodResources {
+    fn from(recommendation: Recommendation) -> Self {
+        Self { container_recommendations: recommendation.containers.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<RecommendedPodResources> for Recommendation {
+    fn from(recommendation: RecommendedPodResources) -> Self {
+        Self { containers: recommendation.container_recommendations.into_iter().map(Into::into).collect() }
+    }
+}
+
+impl From<ContainerRecommendation> for RecommendedContainerResources {
+    fn from(container: ContainerRecommendation) -> Self {
+        let ContainerRecommendation { container_name, target, lower_bound, upper_bound, uncapped_target } = container;
+        Self { container_name, target, lower_bound, upper_bound, uncapped_target }
+    }
+}
+
+impl From<RecommendedContainerResources> for ContainerRecommendation {
+    fn from(container: RecommendedContainerResources) -> Self {
+        let RecommendedContainerResources { container_name, target, lower_bound, upper_bound, uncapped_target } =
+            container;
+        Self { container_name, target, lower_bound, upper_bound, uncapped_target }
+    }
+}
+
+/// The patch of the `status` subresource that puts `status` in place of whatever is there.
+pub fn status_patch(status: &VerticalPodAutoscalerStatus) -> Result<Patch, serde_json::Error> {
+    let value = serde_json::to_value(status)?;
+    Ok(Patch(vec![PatchOperation::Add(AddOperation { path: patch::status_path(), value })]))
+}
