@@ -1,1 +1,55 @@
-//! Placeholder for the workspace skeleton.
+//! The chassis of every program: flags, logs, metrics and health, the API client, orderly shutdown, leadership, TLS.
+//!
+//! A program's `main` says who it is and hands over its work:
+//!
+//! ```no_run
+//! use clap::Parser;
+//! use runtime::{Chassis, CommonArgs, Program};
+//!
+//! #[derive(Parser)]
+//! struct Args {
+//!     #[command(flatten)]
+//!     common: CommonArgs,
+//! }
+//!
+//! const PROGRAM: Program =
+//!     Program { name: "example", version: env!("CARGO_PKG_VERSION"), defaults: &[("address", ":8942")] };
+//!
+//! fn main() -> std::process::ExitCode {
+//!     let Args { common } = PROGRAM.parse();
+//!     PROGRAM.run(&common, work)
+//! }
+//!
+//! async fn work(chassis: Chassis) -> anyhow::Result<()> {
+//!     let started = chassis.readiness.condition("started");
+//!     started.ready();
+//!     chassis.shutdown.cancelled().await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Nothing of ours is below this crate, and nothing about sizing or scaling is in it.
+
+pub mod address;
+pub mod args;
+pub mod chassis;
+pub mod client;
+pub mod duration;
+pub mod endpoints;
+pub mod flags;
+pub mod gates;
+pub mod health;
+pub mod log;
+pub mod serve;
+pub mod shutdown;
+pub mod throttle;
+pub mod tls;
+
+pub use address::ListenAddress;
+pub use args::{CommonArgs, LeaderElectionArgs};
+pub use chassis::Chassis;
+pub use duration::GoDuration;
+pub use flags::Program;
+pub use gates::{FeatureGates, Gate, Stage};
+pub use health::{Activity, Condition, Readiness};
+pub use shutdown::Tasks;

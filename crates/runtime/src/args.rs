@@ -1,0 +1,154 @@
+//! The flags that every service shares, with the names and defaults of the Vertical Pod Autoscaler's programs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::address::ListenAddress;
+use crate::duration::GoDuration;
+use crate::log::Format;
+
+/// Flags of every service.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
+pub struct CommonArgs {
+    /// Kubeconfig file. Without it KUBECONFIG is used, and without that the pod's service account.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub kubeconfig: String,
+    /// Requests per second to the API server, on average; further ones wait. Watches are not counted.
+    #[arg(long, default_value_t = 50.0, value_parser = positive, value_name = "REQUESTS")]
+    pub kube_api_qps: f64,
+    /// Requests that may go to the API server at once before --kube-api-qps holds them back.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..), value_name = "REQUESTS")]
+    pub kube_api_burst: u32,
+    /// Where /metrics, /healthz, /livez, /readyz and /health-check are served, as host:port; no host means all interfaces.
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: ListenAddress,
+    /// Certificate chain (PEM) with which --address is served over TLS. Reread when it changes. Needs --tls-private-key-file.
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// Private key (PEM) of --tls-cert-file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub tls_private_key_file: Option<PathBuf>,
+    /// Log verbosity as klog counts it: 0-1 warnings and errors, 2-4 information, 5-7 debugging, 8 and more everything.
+    #[arg(long = "v", short = 'v', default_value_t = 4, value_name = "LEVEL")]
+    pub v: u8,
+    /// Levels per module, such as `info,recommender=debug`. Wins over --v.
+    #[arg(long, default_value = "", value_name = "DIRECTIVES")]
+    pub log_filter: String,
+    /// How log lines are written to standard error.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub log_format: Format,
+    /// Accepted because existing manifests pass it. Has no effect: every line goes to standard error.
+    #[arg(long, hide = true)]
+    pub stderrthreshold: Option<String>,
+}
+
+/// Flags of a service of which one replica at a time may act.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
+pub struct LeaderElectionArgs {
+    /// Act only while holding a Lease, so that several replicas can run.
+    #[arg(long)]
+    pub leader_elect: bool,
+    /// How long a Lease stands without renewal before another replica may take it.
+    #[arg(long, default_value = "15s", value_name = "DURATION")]
+    pub leader_elect_lease_duration: GoDuration,
+    /// How long the leader tries to renew before it stops acting. Shorter than the lease duration.
+    #[arg(long, default_value = "10s", value_name = "DURATION")]
+    pub leader_elect_renew_deadline: GoDuration,
+    /// Pause between two attempts to take or renew the Lease.
+    #[arg(long, default_value = "2s", value_name = "DURATION")]
+    pub leader_elect_retry_period: GoDuration,
+    /// Kind of the lock object.
+    #[arg(long, value_enum, default_value_t = ResourceLock::Leases)]
+    pub leader_elect_resource_lock: ResourceLock,
+    /// Name of the Lease.
+    #[arg(long, value_name = "NAME")]
+    pub leader_elect_resource_name: String,
+    /// Namespace of the Lease.
+    #[arg(long, default_value = "kube-system", value_name = "NAMESPACE")]
+    pub leader_elect_resource_namespace: String,
+}
+
+/// The kinds of lock that Kubernetes still knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ResourceLock {
+    /// `coordination.k8s.io/v1` Lease.
+    Leases,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
+    let bounded = value.is_finite() && value > 0.0 && Duration::try_from_secs_f64(value.recip()).is_ok();
+    bounded.then_some(value).ok_or_else(|| "must be more than zero".to_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::flags::Program;
+
+    #[derive(Debug, PartialEq, clap::Parser)]
+    pub(crate) struct Args {
+        #[command(flatten)]
+        pub(crate) common: CommonArgs,
+        #[command(flatten)]
+        pub(crate) election: LeaderElectionArgs,
+    }
+
+    const PROGRAM: Program = Program {
+        name: "recommender",
+        version: "0.0.0",
+        defaults: &[("address", ":8942"), ("leader-elect-resource-name", "vpa-recommender-lease")],
+    };
+
+    pub(crate) fn parse(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("recommender").chain(line.split_whitespace());
+        PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        PROGRAM.command::<Args>().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        let Args { common, election } = parse("").unwrap();
+        assert_eq!((common.kube_api_qps, common.kube_api_burst, common.v), (50.0, 100, 4));
+        assert_eq!(common.address.to_string(), ":8942");
+        assert!(!election.leader_elect);
+        let periods = [
+            election.leader_elect_lease_duration,
+            election.leader_elect_renew_deadline,
+            election.leader_elect_retry_period,
+        ];
+        assert_eq!(periods.map(|period| period.to_string()), ["15s", "10s", "2s"]);
+        assert_eq!(election.leader_elect_resource_name, "vpa-recommender-lease");
+        assert_eq!(election.leader_elect_resource_namespace, "kube-system");
+    }
+
+    #[test]
+    fn arguments_of_existing_manifests_are_accepted() {
+        let line =
+            "--v=4 --stderrthreshold=info --leader-elect=true --leader-elect-resource-lock=leases --kube_api_qps=5.5";
+        let Args { common, election } = parse(line).unwrap();
+        assert!(election.leader_elect);
+        assert_eq!(common.stderrthreshold.as_deref(), Some("info"));
+    }
+
+    #[test]
+    fn values_without_meaning_are_refused() {
+        for line in [
+            "--kube-api-qps=0",
+            "--kube-api-qps=-1",
+            "--kube-api-qps=NaN",
+            "--kube-api-burst=0",
+            "--address=8942",
+            "--leader-elect-resource-lock=endpoints",
+            "--tls-cert-file=a.pem",
+            "--log-format=xml",
+            "--v=-1",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

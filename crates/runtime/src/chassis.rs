@@ -1,0 +1,184 @@
+//! What every program does around its work: logs, metrics, health, the API client, signals, and an orderly end.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use futures::FutureExt as _;
+use prometheus::{IntGauge, Opts, Registry};
+use tokio_util::sync::CancellationToken;
+
+use crate::address::listen_ip_from_environment;
+use crate::args::CommonArgs;
+use crate::client::{self, RestMetrics};
+use crate::endpoints::Endpoints;
+use crate::flags::Program;
+use crate::health::{Activity, Readiness};
+use crate::log;
+use crate::serve::{Limits, serve};
+use crate::shutdown::{self, Tasks};
+use crate::throttle::Throttle;
+use crate::tls::{self, ServingTls, TlsFiles};
+
+/// How long work may take to end after a shutdown was asked for. Kubernetes kills after 30 s.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
+
+/// How long the metrics server may take to end after the work did.
+const SERVER_DEADLINE: Duration = Duration::from_secs(2);
+
+/// What a running program holds. Clones share everything.
+#[derive(Clone)]
+pub struct Chassis {
+    /// Which program this is.
+    pub program: Program,
+    /// Talks to the API server within `--kube-api-qps` and `--kube-api-burst`.
+    pub client: kube::Client,
+    /// Metrics shown by /metrics.
+    pub registry: Registry,
+    /// Conditions shown by /readyz.
+    pub readiness: Readiness,
+    /// Activity watched by /healthz, /livez and /health-check.
+    pub activity: Activity,
+    /// Cancelled when the program is to end: stop beginning work, finish what was begun, return.
+    pub shutdown: CancellationToken,
+    /// Tasks without which the program cannot go on.
+    pub tasks: Tasks,
+    /// How `client` was made, for a further client with a throttle of its own.
+    pub config: kube::Config,
+    /// What `client` counts.
+    pub rest_metrics: RestMetrics,
+}
+
+impl Program {
+    /// Runs `work` as a service until it returns, a task fails, or a signal arrives; the result is for `main`.
+    ///
+    /// The order: logs, the port, the API client, then `work`. At the end `work` and the tasks have 20 s to finish, while
+    /// /readyz already refuses.
+    pub fn run<W>(&self, args: &CommonArgs, work: impl FnOnce(Chassis) -> W) -> ExitCode
+    where
+        W: Future<Output = anyhow::Result<()>>,
+    {
+        if let Err(error) = log::init(args) {
+            eprintln!("{}: {error}", self.name);
+            return ExitCode::FAILURE;
+        }
+        tls::install_crypto_provider();
+        let ended = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the asynchronous runtime")
+            .and_then(|runtime| {
+                let ended = runtime.block_on(self.serve_and_work(args, work));
+                // Blocking work that is still running must not hold the process.
+                runtime.shutdown_background();
+                ended
+            });
+        match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                tracing::error!(program = self.name, error = format!("{error:#}"), "ended");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    async fn serve_and_work<W>(&self, args: &CommonArgs, work: impl FnOnce(Chassis) -> W) -> anyhow::Result<()>
+    where
+        W: Future<Output = anyhow::Result<()>>,
+    {
+        let shutdown = CancellationToken::new();
+        shutdown::on_signal(shutdown.clone())?;
+        let address = args.address.or_host(listen_ip_from_environment()?);
+        let listener = address.bind().await.with_context(|| format!("cannot listen on --address={address}"))?;
+        tracing::info!(program = self.name, version = self.version, address = %listener.local_addr()?, "starting");
+
+        let registry = registry(self)?;
+        let rest_metrics = RestMetrics::register(&registry)?;
+        let config = client::config(args, self).await?;
+        let throttle = Throttle::new(args.kube_api_qps, args.kube_api_burst);
+        let client = client::connect(config.clone(), throttle, rest_metrics.clone())?;
+        let (tasks, mut failures) = Tasks::new(shutdown.clone());
+        let (readiness, activity) = (Readiness::default(), Activity::default());
+
+        let tls = tls_of_endpoints(args, &tasks).await?;
+        let endpoints = Endpoints {
+            registry: registry.clone(),
+            readiness: readiness.clone(),
+            activity: activity.clone(),
+            shutdown: shutdown.clone(),
+        };
+        let serving = CancellationToken::new();
+        let server = tokio::spawn(serve(listener, endpoints.router(), tls, Limits::default(), serving.clone()));
+
+        let program = *self;
+        let chassis = Chassis {
+            program,
+            client,
+            registry,
+            readiness,
+            activity,
+            shutdown: shutdown.clone(),
+            tasks: tasks.clone(),
+            config,
+            rest_metrics,
+        };
+        let work = async {
+            AssertUnwindSafe(work(chassis)).catch_unwind().await.map_err(|_| anyhow!("the program panicked"))?
+        };
+        let ended = tokio::select! {
+            ended = until_deadline(work, &shutdown) => ended,
+            Some(failure) = failures.recv() => Err(failure),
+        };
+        shutdown.cancel();
+        let unfinished = tasks.drain(DRAIN_DEADLINE).await;
+        serving.cancel();
+        if tokio::time::timeout(SERVER_DEADLINE, server).await.is_err() {
+            tracing::debug!("connections to the metrics port are still open");
+        }
+        ended?;
+        if unfinished > 0 {
+            return Err(anyhow!("{unfinished} tasks did not end within {DRAIN_DEADLINE:?}"));
+        }
+        tracing::info!(program = self.name, "ended");
+        Ok(())
+    }
+}
+
+/// The outcome of `work`, or an error when it does not end in time after a shutdown was asked for.
+async fn until_deadline(
+    work: impl Future<Output = anyhow::Result<()>>,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<()> {
+    let deadline = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(DRAIN_DEADLINE).await;
+    };
+    tokio::select! {
+        ended = work => ended,
+        () = deadline => Err(anyhow!("work did not end within {DRAIN_DEADLINE:?} after shutdown")),
+    }
+}
+
+async fn tls_of_endpoints(args: &CommonArgs, tasks: &Tasks) -> anyhow::Result<Option<ServingTls>> {
+    let Some((certificate, private_key)) = args.tls_cert_file.clone().zip(args.tls_private_key_file.clone()) else {
+        return Ok(None);
+    };
+    let tls = ServingTls::load(TlsFiles { certificate, private_key, client_ca: None }).await?;
+    tasks.spawn_until_shutdown("certificate reload", tls.clone().follow_files(tls::RELOAD_PERIOD));
+    Ok(Some(tls))
+}
+
+/// A registry with what is true of every program: its process and its version.
+fn registry(program: &Program) -> Result<Registry, prometheus::Error> {
+    let registry = Registry::new();
+    registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+    let build = Opts::new("plimsoll_build_info", "Always 1; the labels say what is running.")
+        .const_label("program", program.name)
+        .const_label("version", program.version);
+    let build = IntGauge::with_opts(build)?;
+    build.set(1);
+    registry.register(Box::new(build))?;
+    Ok(registry)
+}

@@ -1,0 +1,225 @@
+//! The client for the Kubernetes API: where it connects, how fast it may ask, how long it waits, and what it counts.
+//!
+//! It does not retry: whether a refusal is worth another try depends on the request (an eviction refused by a disruption
+//! budget is not), so callers say so with [`crate::retry`]. Metric names and buckets are client-go's.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, to_bytes};
+use http::header::{UPGRADE, USER_AGENT};
+use http::{HeaderValue, Request, Response};
+use kube::Config;
+use kube::client::{Body as KubeBody, ClientBuilder, DynBody};
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use tower::{BoxError, Layer, Service};
+
+use crate::args::CommonArgs;
+use crate::flags::Program;
+use crate::throttle::Throttle;
+
+/// For one request, from its sending to the last byte of its answer, or of a watch to its first. The API server's own
+/// limit is 60 s.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
+
+/// For a connection to the API server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Of one answer other than a watch. Lists come in pages of 500 objects of at most 1.5 MiB each.
+const ANSWER_BYTES: usize = 1 << 30;
+
+/// component-base's buckets for REST client latencies, in seconds.
+const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The file named by `--kubeconfig` or `KUBECONFIG` does not serve.
+    #[error("cannot use the kubeconfig {from}: {error}")]
+    Kubeconfig {
+        /// What named the file.
+        from: String,
+        /// What is wrong with it.
+        error: KubeconfigError,
+    },
+    /// No kubeconfig is named and this is no pod.
+    #[error(
+        "no API server: --kubeconfig and KUBECONFIG are not set, and this is not a pod with a service account: {0}"
+    )]
+    NotInCluster(InClusterError),
+    /// The program's name or version cannot be part of a header.
+    #[error("invalid user agent {0:?}")]
+    UserAgent(String),
+    /// TLS or authentication cannot be set up.
+    #[error("cannot set up the API client: {0}")]
+    SetUp(#[from] kube::Error),
+}
+
+/// Where the API server is and who asks: `--kubeconfig`, else `KUBECONFIG`, else the pod's service account.
+///
+/// `~/.kube/config` is not read: a service started by hand must not act on whatever cluster was used last.
+pub async fn config(args: &CommonArgs, program: &Program) -> Result<Config, ClientError> {
+    let from_environment = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
+    let options = KubeConfigOptions::default();
+    let mut config = if !args.kubeconfig.is_empty() {
+        let loaded = match Kubeconfig::read_from(Path::new(&args.kubeconfig)) {
+            Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
+            Err(error) => Err(error),
+        };
+        loaded.map_err(|error| ClientError::Kubeconfig { from: format!("--kubeconfig={}", args.kubeconfig), error })?
+    } else if from_environment {
+        let loaded = Config::from_kubeconfig(&options).await;
+        loaded.map_err(|error| ClientError::Kubeconfig { from: "KUBECONFIG".to_owned(), error })?
+    } else {
+        Config::incluster().map_err(ClientError::NotInCluster)?
+    };
+    let agent = format!("plimsoll-{}/{}", program.name, program.version);
+    let agent = HeaderValue::from_str(&agent).map_err(|_| ClientError::UserAgent(agent))?;
+    config.headers.push((USER_AGENT, agent));
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.default_retry = false;
+    Ok(config)
+}
+
+/// A client whose requests share one throttle.
+pub fn connect(config: Config, throttle: Throttle, metrics: RestMetrics) -> Result<kube::Client, ClientError> {
+    let host = config.cluster_url.authority().map_or_else(String::new, ToString::to_string);
+    let gate = Gate { throttle: Arc::new(Mutex::new(throttle)), metrics, host: host.into(), timeout: REQUEST_TIMEOUT };
+    Ok(ClientBuilder::try_from(config)?.with_layer(&gate).build())
+}
+
+/// What client-go counts about its requests.
+#[derive(Debug, Clone)]
+pub struct RestMetrics {
+    requests: IntCounterVec,
+    durations: HistogramVec,
+    waits: HistogramVec,
+}
+
+impl RestMetrics {
+    /// Adds the metrics to a registry.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let requests = Opts::new("rest_client_requests_total", "Requests to the API server by code, method and host.");
+        let durations =
+            HistogramOpts::new("rest_client_request_duration_seconds", "Time until the API server's answer.");
+        let waits = HistogramOpts::new(
+            "rest_client_rate_limiter_duration_seconds",
+            "Time that requests waited for --kube-api-qps and --kube-api-burst.",
+        );
+        let metrics = Self {
+            requests: IntCounterVec::new(requests, &["code", "method", "host"])?,
+            durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["verb", "host"])?,
+            waits: HistogramVec::new(waits.buckets(BUCKETS.to_vec()), &["verb", "host"])?,
+        };
+        registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.durations.clone()))?;
+        registry.register(Box::new(metrics.waits.clone()))?;
+        Ok(metrics)
+    }
+}
+
+#[derive(Clone)]
+struct Gate {
+    throttle: Arc<Mutex<Throttle>>,
+    metrics: RestMetrics,
+    host: Arc<str>,
+    timeout: Duration,
+}
+
+impl<S> Layer<S> for Gate {
+    type Service = Gated<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Gated { inner, gate: self.clone() }
+    }
+}
+
+struct Gated<S> {
+    inner: S,
+    gate: Gate,
+}
+
+impl<S> Service<Request<KubeBody>> for Gated<S>
+where
+    S: Service<Request<KubeBody>, Response = Response<Box<DynBody>>, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    /// Waits in the answer's future, not in `poll_ready`: one client has one queue, and a watch must not stand behind
+    /// a thousand writes.
+    fn call(&mut self, request: Request<KubeBody>) -> Self::Future {
+        let lasting = is_lasting(&request);
+        let wait = if lasting { Duration::ZERO } else { self.gate.take(Instant::now()) };
+        let method = request.method().to_string();
+        let gate = self.gate.clone();
+        // Nothing is sent before the future is polled.
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let labels: &[&str] = &[&method, &gate.host];
+            gate.metrics.waits.with_label_values(labels).observe(wait.as_secs_f64());
+            tokio::time::sleep(wait).await;
+            let started = Instant::now();
+            let response = if lasting {
+                lasting_answer(answer, gate.timeout).await
+            } else {
+                whole_answer(answer, gate.timeout).await
+            };
+            gate.metrics.durations.with_label_values(labels).observe(started.elapsed().as_secs_f64());
+            let code =
+                response.as_ref().map_or("<error>".to_owned(), |response| response.status().as_u16().to_string());
+            gate.metrics.requests.with_label_values(&[&code, &method, &*gate.host]).inc();
+            response
+        })
+    }
+}
+
+impl Gate {
+    fn take(&self, now: Instant) -> Duration {
+        // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
+        self.throttle.lock().unwrap_or_else(PoisonError::into_inner).take(now)
+    }
+}
+
+/// Watches, followed logs and upgraded connections: few, long, and reopened when a view would otherwise go stale.
+fn is_lasting(request: &Request<KubeBody>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    let asks = |name| matches!(name, "watch=true" | "watch=1" | "follow=true" | "follow=1");
+    request.headers().contains_key(UPGRADE) || query.split('&').any(asks)
+}
+
+/// An answer of which only the beginning is awaited.
+async fn lasting_answer(
+    answer: impl Future<Output = Result<Response<Box<DynBody>>, BoxError>>,
+    timeout: Duration,
+) -> Result<Response<Body>, BoxError> {
+    let response = tokio::time::timeout(timeout, answer).await.map_err(|_| NoAnswer(timeout))??;
+    Ok(response.map(Body::new))
+}
+
+async fn whole_answer(
+    answer: impl Future<Output = Result<Response<Box<DynBody>>, BoxError>>,
+    timeout: Duration,
+) -> Result<Response<Body>, BoxError> {
+    let whole = async {
+        let (parts, body) = answer.await?.into_parts();
+        let bytes = to_bytes(Body::new(body), ANSWER_BYTES).await?;
+        Ok(Response::from_parts(parts, Body::from(bytes)))
+    };
+    tokio::time::timeout(timeout, whole).await.map_err(|_| NoAnswer(timeout))?
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no answer from the API server within {0:?}")]
+struct NoAnswer(Duration);

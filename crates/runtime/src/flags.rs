@@ -1,0 +1,230 @@
+//! Command lines as users of Go's pflag write them, and an environment twin for every flag.
+//!
+//! * `--a_b` is `--a-b`; `--flag=v` and `--flag v` are the same; the last of a repeated flag wins.
+//! * A boolean stands alone or takes `=true`, `=false` and the other words of Go's `strconv.ParseBool`.
+//! * A value may start with a dash (`--eviction-rate-limit -1`).
+//! * The flag `--kube-api-qps` of the program `recommender` is also read from `PLIMSOLL_RECOMMENDER_KUBE_API_QPS`.
+//!   The command line wins over the environment, the environment over the default.
+
+use std::ffi::OsString;
+
+use clap::builder::TypedValueParser as _;
+use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
+
+/// What sets one program's command line apart: the values that `clap::Args` shared by several programs cannot hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// The crate name, which is the name in logs, metrics, the user agent and the environment twins.
+    pub name: &'static str,
+    /// `env!("CARGO_PKG_VERSION")` of the program.
+    pub version: &'static str,
+    /// Defaults of shared flags that differ from program to program, such as `("address", ":8942")`.
+    pub defaults: &'static [(&'static str, &'static str)],
+}
+
+impl Program {
+    /// Reads the process's command line; prints the help or a usage error and exits where it does not fit.
+    pub fn parse<A: CommandFactory + FromArgMatches>(&self) -> A {
+        self.try_parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Reads a command line whose first word is the program.
+    pub fn try_parse_from<A: CommandFactory + FromArgMatches>(
+        &self,
+        words: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Result<A, clap::Error> {
+        let mut command = self.command::<A>();
+        let mut matches = command.try_get_matches_from_mut(dashes_for_underscores(words))?;
+        A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// The command line as clap sees it, with defaults and environment twins filled in.
+    pub fn command<A: CommandFactory>(&self) -> Command {
+        let command = A::command().name(self.name).version(self.version).args_override_self(true);
+        let command = self.defaults.iter().fold(command, |command, (flag, default)| {
+            command.mut_args(|arg| {
+                if arg.get_long() == Some(flag) { arg.required(false).default_value(*default) } else { arg }
+            })
+        });
+        with_go_habits(command, self.name)
+    }
+}
+
+fn with_go_habits(command: Command, program: &str) -> Command {
+    command
+        .mut_args(|arg| match arg.get_long().map(|long| environment_twin(program, long)) {
+            Some(twin) if takes_values(&arg) => as_boolean(arg).allow_hyphen_values(true).env(twin),
+            _ => arg,
+        })
+        .mut_subcommands(|subcommand| with_go_habits(subcommand.args_override_self(true), program))
+}
+
+fn takes_values(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append | ArgAction::SetTrue | ArgAction::SetFalse)
+}
+
+/// Gives a clap flag the value that a Go boolean may carry: absent, bare, `=true` or `=false`.
+fn as_boolean(arg: Arg) -> Arg {
+    if !matches!(arg.get_action(), ArgAction::SetTrue) {
+        return arg;
+    }
+    let arg = if arg.get_default_values().is_empty() { arg.default_value("false") } else { arg };
+    arg.action(ArgAction::Set)
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
+        .value_name("BOOL")
+        .value_parser(clap::builder::NonEmptyStringValueParser::new().try_map(|word| go_bool(&word)))
+}
+
+/// The words of Go's `strconv.ParseBool`.
+pub(crate) fn go_bool(word: &str) -> Result<bool, NotABoolean> {
+    match word {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(NotABoolean),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected true or false")]
+pub(crate) struct NotABoolean;
+
+/// The environment variable that stands in for a flag: `PLIMSOLL_<PROGRAM>_<FLAG>`.
+pub fn environment_twin(program: &str, flag: &str) -> String {
+    format!("PLIMSOLL_{program}_{flag}").replace('-', "_").to_uppercase()
+}
+
+/// Writes `--a_b=c_d` as `--a-b=c_d`. Words after a bare `--` stay as they are.
+fn dashes_for_underscores(words: impl IntoIterator<Item = impl Into<OsString>>) -> Vec<OsString> {
+    let mut flags_ended = false;
+    let rewrite = |word: OsString| {
+        flags_ended |= word == "--";
+        match word.to_str() {
+            Some(text) if text.starts_with("--") && !flags_ended => {
+                let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+                OsString::from(name.replace('_', "-") + value)
+            }
+            _ => word,
+        }
+    };
+    words.into_iter().map(Into::into).map(rewrite).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::duration::GoDuration;
+
+    #[derive(Debug, PartialEq, clap::Parser)]
+    struct Flags {
+        #[arg(long, default_value = "1m0s")]
+        full_interval: GoDuration,
+        #[arg(long, default_value_t = -1.0)]
+        rate_limit: f64,
+        #[arg(long)]
+        memory_saver: bool,
+        #[arg(long, default_value_t = true)]
+        use_status: bool,
+        #[arg(long)]
+        name: String,
+        #[arg(long = "v", short = 'v', default_value_t = 4)]
+        v: u8,
+    }
+
+    const PROGRAM: Program = Program { name: "some-program", version: "1.2.3", defaults: &[("name", "default")] };
+
+    fn parse(line: &str) -> Result<Flags, String> {
+        let words = std::iter::once("some-program").chain(line.split_whitespace());
+        PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    fn check(line: &str, expected: impl Fn(&mut Flags)) {
+        let mut flags = parse("").unwrap();
+        expected(&mut flags);
+        assert_eq!(parse(line), Ok(flags), "{line}");
+    }
+
+    #[test]
+    fn flags_are_read_as_by_pflag() {
+        check("--full_interval=90s", |flags| flags.full_interval = "1m30s".parse().unwrap());
+        check("--full-interval 1.5h", |flags| flags.full_interval = "1h30m".parse().unwrap());
+        check("--rate_limit -2", |flags| flags.rate_limit = -2.0);
+        check("--memory-saver", |flags| flags.memory_saver = true);
+        check("--memory_saver=T --use-status=0", |flags| {
+            flags.memory_saver = true;
+            flags.use_status = false;
+        });
+        check("--memory-saver --v=2", |flags| {
+            flags.memory_saver = true;
+            flags.v = 2;
+        });
+        check("-v=5", |flags| flags.v = 5);
+        check("-v 6", |flags| flags.v = 6);
+        check("--v=1 --v=7", |flags| flags.v = 7);
+        check("--name=a_b --name --c=d_e", |flags| flags.name = "--c=d_e".to_owned());
+    }
+
+    #[test]
+    fn defaults_of_the_program_fill_flags_without_one() {
+        assert_eq!(parse("").map(|flags| flags.name), Ok("default".to_owned()));
+    }
+
+    #[test]
+    fn wrong_values_name_the_flag() {
+        for (line, flag) in [
+            ("--full-interval=1", "--full-interval"),
+            ("--use-status=maybe", "--use-status"),
+            ("--nonsense", "--nonsense"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(flag), "{line}: {error}");
+        }
+        assert!(parse("--memory-saver true").is_err(), "pflag takes no separate word for a boolean either");
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_twin() {
+        let command = PROGRAM.command::<Flags>();
+        let twins: Vec<_> = command.get_arguments().filter_map(|arg| arg.get_env()?.to_str()).collect();
+        assert_eq!(
+            twins,
+            [
+                "PLIMSOLL_SOME_PROGRAM_FULL_INTERVAL",
+                "PLIMSOLL_SOME_PROGRAM_RATE_LIMIT",
+                "PLIMSOLL_SOME_PROGRAM_MEMORY_SAVER",
+                "PLIMSOLL_SOME_PROGRAM_USE_STATUS",
+                "PLIMSOLL_SOME_PROGRAM_NAME",
+                "PLIMSOLL_SOME_PROGRAM_V",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_environment_gives_values_and_the_command_line_wins() {
+        // Every variable is read from a child process, because a test must not change its own environment.
+        if let Ok(line) = std::env::var("TEST_FLAGS_LINE") {
+            let flags = parse(&line).unwrap();
+            println!("RESULT {} {} {}", flags.full_interval, flags.memory_saver, flags.use_status);
+            return;
+        }
+        let run = |line: &str| {
+            let output = std::process::Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "--nocapture",
+                    "flags::tests::the_environment_gives_values_and_the_command_line_wins",
+                ])
+                .env("TEST_FLAGS_LINE", line)
+                .env("PLIMSOLL_SOME_PROGRAM_FULL_INTERVAL", "5m")
+                .env("PLIMSOLL_SOME_PROGRAM_MEMORY_SAVER", "true")
+                .env("PLIMSOLL_SOME_PROGRAM_USE_STATUS", "f")
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            text.split("RESULT ").nth(1).and_then(|rest| rest.lines().next()).unwrap_or_default().to_owned()
+        };
+        assert_eq!(run(""), "5m0s true false");
+        assert_eq!(run("--full-interval=7m --memory-saver=false"), "7m0s false false");
+    }
+}

@@ -1,0 +1,140 @@
+//! Feature gates: `--feature-gates=InPlace=true,AllAlpha=false`.
+//!
+//! Source of the rules: Kubernetes component-base `featuregate`. A gate that is named wins over `AllAlpha` and `AllBeta`,
+//! whatever the order; a gate that graduated can only be set to the value it is locked to.
+
+use std::collections::BTreeMap;
+
+/// How mature a feature is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Off unless asked for.
+    Alpha,
+    /// Usually on.
+    Beta,
+    /// Always on.
+    Stable,
+}
+
+/// One gate that a program knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gate {
+    /// As on the command line.
+    pub name: &'static str,
+    /// Whether `AllAlpha` or `AllBeta` moves it.
+    pub stage: Stage,
+    /// Its value when nothing is said.
+    pub default: bool,
+}
+
+/// The value of each known gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeatureGates(BTreeMap<&'static str, bool>);
+
+/// Why a list of gates cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GateError {
+    /// An entry without `=`.
+    #[error("missing value for feature gate {0}, expected {0}=true or {0}=false")]
+    MissingValue(String),
+    /// A value that is not a boolean.
+    #[error("invalid value {value:?} of feature gate {gate}, expected true or false")]
+    Value {
+        /// The gate as written.
+        gate: String,
+        /// The value as written.
+        value: String,
+    },
+    /// A gate that the program does not know.
+    #[error("unrecognized feature gate {gate}, known are {known}")]
+    Unknown {
+        /// The gate as written.
+        gate: String,
+        /// All known names, separated by commas.
+        known: String,
+    },
+    /// A graduated gate set against its only value.
+    #[error("feature gate {0} is stable and cannot be switched off")]
+    Locked(&'static str),
+}
+
+impl FeatureGates {
+    /// Reads a comma-separated list of `Name=bool`; a later entry of the same name wins. Empty text gives the defaults.
+    pub fn parse(known: &[Gate], text: &str) -> Result<Self, GateError> {
+        let mut named: BTreeMap<&str, bool> = BTreeMap::new();
+        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            let (gate, value) = entry.split_once('=').ok_or_else(|| GateError::MissingValue(entry.to_owned()))?;
+            let (gate, value) = (gate.trim(), value.trim());
+            let on = crate::flags::go_bool(value)
+                .map_err(|_| GateError::Value { gate: gate.to_owned(), value: value.to_owned() })?;
+            if !is_group(gate) && !known.iter().any(|candidate| candidate.name == gate) {
+                return Err(GateError::Unknown { gate: gate.to_owned(), known: names(known) });
+            }
+            named.insert(gate, on);
+        }
+        known.iter().map(|gate| Ok((gate.name, value(gate, &named)?))).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether a feature is on; a gate that was not among the known ones is off.
+    pub fn enabled(&self, name: &str) -> bool {
+        self.0.get(name).copied().unwrap_or(false)
+    }
+}
+
+fn is_group(gate: &str) -> bool {
+    matches!(gate, "AllAlpha" | "AllBeta")
+}
+
+fn names(known: &[Gate]) -> String {
+    let names: Vec<_> = ["AllAlpha", "AllBeta"].into_iter().chain(known.iter().map(|gate| gate.name)).collect();
+    names.join(", ")
+}
+
+fn value(gate: &Gate, named: &BTreeMap<&str, bool>) -> Result<bool, GateError> {
+    let group = match gate.stage {
+        Stage::Alpha => named.get("AllAlpha"),
+        Stage::Beta => named.get("AllBeta"),
+        Stage::Stable if named.get(gate.name) == Some(&false) => return Err(GateError::Locked(gate.name)),
+        Stage::Stable => None,
+    };
+    Ok(named.get(gate.name).or(group).copied().unwrap_or(gate.default))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [Gate; 4] = [
+        Gate { name: "Boost", stage: Stage::Alpha, default: false },
+        Gate { name: "InPlace", stage: Stage::Alpha, default: false },
+        Gate { name: "Feed", stage: Stage::Beta, default: true },
+        Gate { name: "Old", stage: Stage::Stable, default: true },
+    ];
+
+    fn check(text: &str, expected: Result<&[&str], &str>) {
+        let on = FeatureGates::parse(&KNOWN, text)
+            .map(|gates| KNOWN.iter().map(|gate| gate.name).filter(|name| gates.enabled(name)).collect::<Vec<_>>());
+        assert_eq!(on.map_err(|error| error.to_string()), expected.map(<[_]>::to_vec).map_err(str::to_owned), "{text}");
+    }
+
+    #[test]
+    fn a_named_gate_wins_over_its_group() {
+        check("", Ok(&["Feed", "Old"]));
+        check("InPlace=true", Ok(&["InPlace", "Feed", "Old"]));
+        check("AllAlpha=true", Ok(&["Boost", "InPlace", "Feed", "Old"]));
+        check("Boost=false,AllAlpha=true", Ok(&["InPlace", "Feed", "Old"]));
+        check("AllBeta=false, InPlace=1,InPlace=0", Ok(&["Old"]));
+        check("Old=true,Feed=f,", Ok(&["Old"]));
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_said() {
+        check("InPlace", Err("missing value for feature gate InPlace, expected InPlace=true or InPlace=false"));
+        check("InPlace=yes", Err("invalid value \"yes\" of feature gate InPlace, expected true or false"));
+        check(
+            "InPlaceOrRecreate=true",
+            Err("unrecognized feature gate InPlaceOrRecreate, known are AllAlpha, AllBeta, Boost, InPlace, Feed, Old"),
+        );
+        check("Old=false", Err("feature gate Old is stable and cannot be switched off"));
+    }
+}

@@ -1,0 +1,92 @@
+//! Structured logs on standard error, as text or one JSON object per line.
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+use crate::args::CommonArgs;
+
+/// How a log line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// Libraries that say at debug level what only their authors can use; heard from verbosity 8 on.
+const CHATTY: [&str; 7] = ["h2", "hyper", "hyper_util", "kube_client", "rustls", "tokio_util", "tower"];
+
+/// Why logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// `--log-filter` does not parse.
+    #[error("invalid --log-filter: {0}")]
+    Filter(#[from] ParseError),
+    /// Another logger was there first.
+    #[error("logging is already set up")]
+    AlreadySet,
+}
+
+/// Sends the process's log lines to standard error from here on.
+pub fn init(args: &CommonArgs) -> Result<(), LogError> {
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter(args.v, &args.log_filter)?)
+        .with_span_events(FmtSpan::NONE)
+        .with_writer(std::io::stderr);
+    let set = match args.log_format {
+        Format::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        Format::Json => builder.json().flatten_event(true).try_init(),
+    };
+    set.map_err(|_| LogError::AlreadySet)?;
+    if let Some(threshold) = &args.stderrthreshold {
+        tracing::warn!(%threshold, "--stderrthreshold has no effect: every log line goes to standard error");
+    }
+    Ok(())
+}
+
+fn filter(verbosity: u8, directives: &str) -> Result<EnvFilter, ParseError> {
+    if !directives.is_empty() {
+        return EnvFilter::builder().parse(directives);
+    }
+    let level = level(verbosity);
+    let quiet: &[&str] = if level == LevelFilter::DEBUG { &CHATTY } else { &[] };
+    let directives: Vec<_> = quiet.iter().map(|library| format!("{library}=info")).chain([level.to_string()]).collect();
+    EnvFilter::builder().parse(directives.join(","))
+}
+
+/// klog prints its information lines from verbosity 0 on and upstream runs at 4; a line here is one decision, which is
+/// what upstream says between 2 and 4.
+fn level(verbosity: u8) -> LevelFilter {
+    match verbosity {
+        0..=1 => LevelFilter::WARN,
+        2..=4 => LevelFilter::INFO,
+        5..=7 => LevelFilter::DEBUG,
+        8.. => LevelFilter::TRACE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(verbosity: u8, directives: &str, expected: &str) {
+        assert_eq!(filter(verbosity, directives).unwrap().to_string(), expected, "--v={verbosity} {directives:?}");
+    }
+
+    #[test]
+    fn verbosity_becomes_a_level_unless_directives_are_given() {
+        check(0, "", "warn");
+        check(4, "", "info");
+        check(9, "", "trace");
+        check(4, "warn,recommender=debug", "recommender=debug,warn");
+        assert!(filter(5, "").unwrap().to_string().contains("hyper=info"));
+    }
+
+    #[test]
+    fn a_wrong_directive_is_refused() {
+        assert!(filter(4, "recommender=loud").is_err());
+    }
+}

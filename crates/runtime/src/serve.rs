@@ -1,0 +1,177 @@
+//! Serves a router on a bound port, over TLS or not, with a limit on everything a client can hold on to.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn};
+use axum::response::IntoResponse as _;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+
+use crate::tls::ServingTls;
+
+/// What one server gives its clients at most.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Open connections; further ones wait in the kernel's queue.
+    pub connections: usize,
+    /// Concurrent HTTP/2 streams of one connection.
+    pub streams: u32,
+    /// For the TLS handshake, and again for the headers of each HTTP/1 request, which also bounds an idle connection.
+    pub header_timeout: Duration,
+    /// For the answer to one request, including reading its body.
+    pub request_timeout: Duration,
+    /// Of one connection; it is closed gracefully then, so that a client that never reads cannot keep it.
+    pub connection_age: Duration,
+    /// Of a request body, where a handler extracts it.
+    pub body_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            streams: 100,
+            header_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(30),
+            connection_age: Duration::from_mins(10),
+            body_bytes: 1 << 20,
+        }
+    }
+}
+
+/// How long a connection that was asked to close may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pause after the system refused to accept, which is mostly for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves until `shutdown`, then lets requests that have begun finish. Returns when the last connection is closed.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<ServingTls>,
+    limits: Limits,
+    shutdown: CancellationToken,
+) {
+    let server = Arc::new(Server { router: bounded(router, limits), tls, limits, shutdown: shutdown.clone() });
+    let free = Arc::new(Semaphore::new(limits.connections));
+    let connections = TaskTracker::new();
+    // The loop ends when shutdown is requested: then `next` is dropped between two accepts.
+    while let Some(accepted) = shutdown.run_until_cancelled(next(&listener, &free)).await {
+        match accepted {
+            Ok((stream, permit)) => {
+                let server = Arc::clone(&server);
+                connections.spawn(async move {
+                    server.connection(stream).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+}
+
+async fn next(listener: &TcpListener, free: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(free).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _peer): (_, SocketAddr) = listener.accept().await?;
+    Ok((stream, permit))
+}
+
+fn bounded(router: Router, limits: Limits) -> Router {
+    let within = move |request: Request, next: Next| async move {
+        match timeout(limits.request_timeout, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => (StatusCode::GATEWAY_TIMEOUT, "no answer in time\n").into_response(),
+        }
+    };
+    router.layer(from_fn(within)).layer(DefaultBodyLimit::max(limits.body_bytes))
+}
+
+struct Server {
+    router: Router,
+    tls: Option<ServingTls>,
+    limits: Limits,
+    shutdown: CancellationToken,
+}
+
+impl Server {
+    async fn connection(&self, stream: TcpStream) {
+        let Some(tls) = &self.tls else { return self.requests(stream, Protocol::Http1).await };
+        let handshake = TlsAcceptor::from(tls.config()).accept(stream);
+        match timeout(self.limits.header_timeout, handshake).await {
+            Ok(Ok(stream)) => {
+                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                self.requests(stream, if http2 { Protocol::Http2 } else { Protocol::Http1 }).await;
+            }
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake took too long"),
+        }
+    }
+
+    async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S, protocol: Protocol) {
+        let http = self.http(protocol);
+        let service = self.router.clone().map_request(|request: axum::http::Request<_>| request.map(Body::new));
+        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            () = self.shutdown.cancelled() => None,
+            () = tokio::time::sleep(self.limits.connection_age) => None,
+        };
+        let ended = if let Some(ended) = ended {
+            Ok(ended)
+        } else {
+            connection.as_mut().graceful_shutdown();
+            timeout(self.limits.request_timeout + CLOSE_TIMEOUT, connection).await
+        };
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(error = %error, "connection failed"),
+            Err(_) => tracing::debug!("connection did not close in time"),
+        }
+    }
+
+    /// The protocol is known beforehand. Detecting it from the first bytes would wait for them without a limit.
+    fn http(&self, protocol: Protocol) -> auto::Builder<TokioExecutor> {
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header_timeout);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(self.limits.streams)
+            .keep_alive_interval(self.limits.header_timeout)
+            .keep_alive_timeout(self.limits.header_timeout);
+        match protocol {
+            Protocol::Http1 => builder.http1_only(),
+            Protocol::Http2 => builder.http2_only(),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Protocol {
+    Http1,
+    Http2,
+}

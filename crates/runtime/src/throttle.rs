@@ -1,0 +1,57 @@
+//! A token bucket: at most `burst` requests at once and `qps` per second after that. Those over it wait their turn.
+//!
+//! Source: client-go's `flowcontrol.NewTokenBucketRateLimiter`. Time is an argument.
+
+use std::time::{Duration, Instant};
+
+/// The bucket, kept as the instant at which it will be full again, which needs no refilling.
+#[derive(Debug, Clone, Copy)]
+pub struct Throttle {
+    /// Time in which one token comes back.
+    per_token: Duration,
+    /// Time in which an empty bucket fills.
+    capacity: Duration,
+    full_at: Option<Instant>,
+}
+
+impl Throttle {
+    /// A full bucket. `qps` is more than zero, with `1 / qps` seconds representable.
+    pub fn new(qps: f64, burst: u32) -> Self {
+        let per_token = Duration::try_from_secs_f64(qps.recip()).unwrap_or(Duration::MAX);
+        Self { per_token, capacity: per_token.saturating_mul(burst.max(1)), full_at: None }
+    }
+
+    /// Takes one token and says how long to wait before using it. Requests are served in the order of their calls.
+    pub fn take(&mut self, now: Instant) -> Duration {
+        let full_at = self.full_at.map_or(now, |full_at| full_at.max(now));
+        let Some(full_at) = full_at.checked_add(self.per_token) else { return Duration::MAX };
+        self.full_at = Some(full_at);
+        (full_at - now).saturating_sub(self.capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
+        let start = Instant::now();
+        let mut throttle = Throttle::new(50.0, 100);
+        let waits: Vec<_> = (0..150).map(|_| throttle.take(start)).collect();
+        assert!(waits[..100].iter().all(Duration::is_zero));
+        assert_eq!(waits[100], Duration::from_millis(20));
+        assert_eq!(waits[149], Duration::from_secs(1));
+    }
+
+    #[test]
+    fn tokens_come_back_with_time_up_to_the_burst() {
+        let start = Instant::now();
+        let mut throttle = Throttle::new(10.0, 2);
+        for (at_ms, wait_ms) in [(0, 0), (0, 0), (0, 100), (50, 150), (400, 0), (10_000, 0), (10_000, 0), (10_000, 100)]
+        {
+            let wait = throttle.take(start + Duration::from_millis(at_ms));
+            assert_eq!(wait, Duration::from_millis(wait_ms), "at {at_ms} ms");
+        }
+    }
+}
