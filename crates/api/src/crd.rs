@@ -15,7 +15,7 @@ use kube::CustomResourceExt;
 
 use crate::{checkpoint::VerticalPodAutoscalerCheckpoint, vpa::VerticalPodAutoscaler};
 
-pub use yaml::{file_name, to_yaml};
+pub use yaml::{Manifest, manifests};
 
 /// Every definition in this crate.
 pub fn all() -> [CustomResourceDefinition; 2] {

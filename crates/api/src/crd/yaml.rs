@@ -1,4 +1,4 @@
-//! A definition as the text of a manifest.
+//! The definitions as the text of manifests.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,30 @@ const HEADER: &str = "# Generated from crates/api by `make manifests`.\n";
 /// Words that are booleans in YAML 1.1 and texts in YAML 1.2.
 const BOOLEANS: [&str; 6] = ["y", "n", "yes", "no", "on", "off"];
 
+/// A file of `deploy/crds`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Name within the folder: `<plural>.yaml`.
+    pub file_name: String,
+    /// The whole content.
+    pub text: String,
+}
+
+/// Everything that `deploy/crds` holds: a manifest per definition, and the list of them for kustomize.
+pub fn manifests() -> Result<Vec<Manifest>, serde_yaml_ng::Error> {
+    let mut manifests = Vec::new();
+    let mut list = format!("{HEADER}apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n");
+    for definition in super::all() {
+        let file_name = format!("{}.yaml", definition.spec.names.plural);
+        list += &format!("- {file_name}\n");
+        manifests.push(Manifest { file_name, text: to_yaml(&definition)? });
+    }
+    manifests.push(Manifest { file_name: "kustomization.yaml".to_owned(), text: list });
+    Ok(manifests)
+}
+
 /// The manifest of a definition. Keys are in alphabetical order, so that the text is always the same.
-pub fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, serde_yaml_ng::Error> {
+fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, serde_yaml_ng::Error> {
     let mut value = serde_json::to_value(definition).map_err(serde_yaml_ng::Error::custom)?;
     whole_numbers(&mut value);
     let text = serde_yaml_ng::to_string(&value)?;
@@ -28,11 +50,6 @@ fn quote_boolean(line: &str) -> Cow<'_, str> {
         }
         _ => Cow::Borrowed(line),
     }
-}
-
-/// Name of the manifest's file: `<plural>.yaml`.
-pub fn file_name(definition: &CustomResourceDefinition) -> String {
-    format!("{}.yaml", definition.spec.names.plural)
 }
 
 /// Bounds are doubles in the schema type; `minimum: 1` reads better than `minimum: 1.0`.
