@@ -27,7 +27,7 @@ pub fn manifests() -> Result<Vec<Manifest>, serde_yaml_ng::Error> {
     let mut list = format!("{HEADER}apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n");
     for definition in super::all() {
         let file_name = format!("{}.yaml", definition.spec.names.plural);
-        list += &format!("- {file_name}\n");
+        list.extend(["- ", &file_name, "\n"]);
         manifests.push(Manifest { file_name, text: to_yaml(&definition)? });
     }
     manifests.push(Manifest { file_name: "kustomization.yaml".to_owned(), text: list });
