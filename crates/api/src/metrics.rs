@@ -86,3 +86,47 @@ impl Resource for PodMetrics {
         &mut self.metadata
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_resource_without_a_readable_value_is_none_and_never_zero() {
+        let quantity = |text: &str| Some(text.parse::<Quantity>().unwrap());
+        for (usage, cpu, memory) in [
+            (json!({"cpu": "250m", "memory": "300Mi"}), quantity("250m"), quantity("300Mi")),
+            (json!({"cpu": "117203n"}), quantity("117203n"), None),
+            (json!({"memory": 1024}), None, quantity("1Ki")),
+            (json!({"cpu": "0", "memory": "0"}), quantity("0"), quantity("0")),
+            (json!({"cpu": "much", "memory": null}), None, None),
+            (json!({}), None, None),
+        ] {
+            let parsed: Usage = serde_json::from_value(usage.clone()).unwrap();
+            assert_eq!(parsed, Usage { cpu, memory }, "{usage}");
+        }
+    }
+
+    #[test]
+    fn the_answer_of_a_metrics_server_is_read() {
+        let metrics: PodMetrics = serde_json::from_value(json!({
+            "kind": "PodMetrics", "apiVersion": "metrics.k8s.io/v1beta1",
+            "metadata": {"name": "web-0", "namespace": "shop", "labels": {"app": "web"}},
+            "timestamp": "2026-01-01T12:34:56Z", "window": "10.062s",
+            "containers": [{"name": "app", "usage": {"cpu": "250m"}}, {"name": "sidecar"}],
+        }))
+        .unwrap();
+        assert_eq!(metrics.metadata.name.as_deref(), Some("web-0"));
+        assert_eq!(metrics.timestamp.0.as_second(), 1_767_270_896);
+        assert_eq!(metrics.window, "10.062s");
+        assert_eq!(metrics.containers[0].usage.cpu, Some("250m".parse().unwrap()));
+        assert_eq!(metrics.containers[1].usage, Usage::default());
+    }
+
+    #[test]
+    fn metrics_are_asked_for_by_namespace() {
+        assert_eq!(PodMetrics::url_path(&(), Some("shop")), "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods");
+    }
+}

@@ -44,8 +44,8 @@ fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, serde_yaml_n
 
 /// Readers of YAML 1.1, such as kubectl, take a bare `Off` for a boolean.
 fn quote_boolean(line: &str) -> Cow<'_, str> {
-    match line.rsplit_once("- ") {
-        Some((indent, item)) if BOOLEANS.contains(&item.to_ascii_lowercase().as_str()) => {
+    match line.split_once("- ") {
+        Some((indent, item)) if indent.trim().is_empty() && BOOLEANS.contains(&item.to_ascii_lowercase().as_str()) => {
             Cow::Owned(format!("{indent}- \"{item}\""))
         }
         _ => Cow::Borrowed(line),
@@ -63,5 +63,23 @@ fn whole_numbers(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(whole_numbers),
         Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
         Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote_boolean;
+
+    #[test]
+    fn words_that_were_booleans_are_quoted() {
+        for (line, expected) in [
+            ("    - Off", "    - \"Off\""),
+            ("- y", "- \"y\""),
+            ("    - Auto", "    - Auto"),
+            ("- name: Off", "- name: Off"),
+            ("    description: words - off", "    description: words - off"),
+        ] {
+            assert_eq!(quote_boolean(line), expected);
+        }
     }
 }

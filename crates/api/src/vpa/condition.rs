@@ -141,3 +141,75 @@ impl FromIterator<VerticalPodAutoscalerCondition> for Conditions {
 fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn time_of(conditions: &Conditions, kind: &str) -> i64 {
+        conditions.get(kind).unwrap().last_transition_time.as_ref().unwrap().0.as_second()
+    }
+
+    #[test]
+    fn the_time_moves_only_when_the_status_does() {
+        let mut conditions = Conditions::default();
+        for (now, status, reason, expected) in [
+            (10, false, "", 10),
+            (20, false, "NoPodsMatched", 10),
+            (30, true, "NoPodsMatched", 30),
+            (40, true, "", 30),
+            (50, false, "", 50),
+        ] {
+            conditions.set(RECOMMENDATION_PROVIDED, status, reason, "", at(now));
+            assert_eq!(time_of(&conditions, RECOMMENDATION_PROVIDED), expected, "at {now}");
+            assert_eq!(conditions.get(RECOMMENDATION_PROVIDED).unwrap().reason, reason);
+        }
+    }
+
+    #[test]
+    fn a_condition_that_was_taken_out_starts_anew() {
+        let mut conditions = Conditions::default();
+        conditions.set(NO_PODS_MATCHED, true, "", "", at(10)).remove(NO_PODS_MATCHED);
+        assert!(!conditions.is_true(NO_PODS_MATCHED));
+        conditions.set(NO_PODS_MATCHED, true, "", "", at(20));
+        assert!(conditions.is_true(NO_PODS_MATCHED));
+        assert_eq!(time_of(&conditions, NO_PODS_MATCHED), 20);
+    }
+
+    #[test]
+    fn conditions_are_listed_by_type_and_foreign_ones_are_kept() {
+        let foreign = VerticalPodAutoscalerCondition {
+            kind: "Blessed".into(),
+            status: "Perhaps".into(),
+            last_transition_time: None,
+            reason: String::new(),
+            message: "by another controller".into(),
+            observed_generation: Some(4),
+        };
+        let mut conditions: Conditions = [foreign.clone()].into_iter().collect();
+        conditions.set(RECOMMENDATION_PROVIDED, true, "", "", at(1)).set(
+            CONFIG_UNSUPPORTED,
+            ConditionStatus::Unknown,
+            "",
+            "",
+            at(1),
+        );
+        let listed = conditions.to_list();
+        let kinds: Vec<&str> = listed.iter().map(|condition| condition.kind.as_str()).collect();
+        assert_eq!(kinds, ["Blessed", CONFIG_UNSUPPORTED, RECOMMENDATION_PROVIDED]);
+        assert_eq!(listed[0], foreign);
+    }
+
+    #[test]
+    fn a_condition_is_the_same_once_it_was_written_and_read() {
+        let mut conditions = Conditions::default();
+        conditions.set(NO_PODS_MATCHED, true, "r", "m", Timestamp::from_millisecond(1_500).unwrap());
+        let written = serde_json::to_value(conditions.to_list()).unwrap();
+        let read: Vec<VerticalPodAutoscalerCondition> = serde_json::from_value(written).unwrap();
+        assert_eq!(read.into_iter().collect::<Conditions>(), conditions);
+    }
+}

@@ -91,3 +91,92 @@ impl ContainerResourcePolicy {
         self.controlled_resources.as_deref().unwrap_or(&DEFAULT_CONTROLLED_RESOURCES)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn spec(extra: &Value) -> VerticalPodAutoscalerSpec {
+        let mut spec = json!({"targetRef": {"kind": "Deployment", "name": "web"}});
+        spec.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn a_mode_that_is_absent_or_deprecated_means_recreate() {
+        for (policy, expected) in [
+            (json!({}), EffectiveUpdateMode::Recreate),
+            (json!({"updatePolicy": {}}), EffectiveUpdateMode::Recreate),
+            (json!({"updatePolicy": {"updateMode": ""}}), EffectiveUpdateMode::Recreate),
+            (json!({"updatePolicy": {"updateMode": "Auto"}}), EffectiveUpdateMode::Recreate),
+            (json!({"updatePolicy": {"updateMode": "Recreate"}}), EffectiveUpdateMode::Recreate),
+            (json!({"updatePolicy": {"updateMode": "Off"}}), EffectiveUpdateMode::Off),
+            (json!({"updatePolicy": {"updateMode": "Initial"}}), EffectiveUpdateMode::Initial),
+            (json!({"updatePolicy": {"updateMode": "InPlace"}}), EffectiveUpdateMode::InPlace),
+            (json!({"updatePolicy": {"updateMode": "InPlaceOrRecreate"}}), EffectiveUpdateMode::InPlaceOrRecreate),
+        ] {
+            assert_eq!(spec(&policy).effective_update_mode(), expected, "{policy}");
+        }
+    }
+
+    #[test]
+    fn the_first_policy_by_name_beats_the_last_one_for_all() {
+        let policy = |name: &str, count: i64| json!({"containerName": name, "memoryAggregationIntervalCount": count});
+        let all = [policy("*", 1), policy("app", 2), policy("*", 3), policy("app", 4)];
+        for (policies, container, expected) in [
+            (&all[..], "app", Some(2)),
+            (&all[..], "other", Some(3)),
+            (&all[..1], "app", Some(1)),
+            (&all[1..2], "other", None),
+            (&all[..], "", Some(3)),
+            (&[], "app", None),
+        ] {
+            let spec = spec(&json!({"resourcePolicy": {"containerPolicies": policies}}));
+            let found = spec.container_policy(container).and_then(|policy| policy.memory_aggregation_interval_count);
+            assert_eq!(found, expected, "{container} of {policies:?}");
+        }
+        assert_eq!(spec(&json!({})).container_policy("app"), None);
+    }
+
+    #[test]
+    fn cpu_and_memory_are_sized_unless_the_policy_lists_others() {
+        for (policy, expected) in [
+            (json!({}), [true, true, false]),
+            (json!({"controlledResources": ["memory"]}), [false, true, false]),
+            (json!({"controlledResources": ["example.com/widgets"]}), [false, false, true]),
+            (json!({"controlledResources": []}), [false, false, false]),
+        ] {
+            let parsed: ContainerResourcePolicy = serde_json::from_value(policy.clone()).unwrap();
+            let names = ["cpu", "memory", "example.com/widgets"];
+            assert_eq!(names.map(|name| parsed.controls(&name.into())), expected, "{policy}");
+        }
+    }
+
+    #[test]
+    fn containers_are_sized_with_their_limits_unless_the_policy_says_otherwise() {
+        let silent = ContainerResourcePolicy::default();
+        assert_eq!(silent.effective_mode(), ContainerScalingMode::Auto);
+        assert_eq!(silent.effective_controlled_values(), ContainerControlledValues::RequestsAndLimits);
+        let other: ContainerResourcePolicy =
+            serde_json::from_value(json!({"mode": "Off", "controlledValues": "RequestsOnly"})).unwrap();
+        assert_eq!(other.effective_mode(), ContainerScalingMode::Off);
+        assert_eq!(other.effective_controlled_values(), ContainerControlledValues::RequestsOnly);
+    }
+
+    #[test]
+    fn the_recommender_called_default_handles_objects_that_name_none() {
+        for (recommenders, recommender, expected) in [
+            (json!([]), "default", true),
+            (json!([]), "frugal", false),
+            (json!([{"name": "frugal"}]), "frugal", true),
+            (json!([{"name": "frugal"}]), "default", false),
+            (json!([{"name": "frugal"}, {"name": "default"}]), "default", true),
+            (json!([{"name": "default"}]), "frugal", false),
+        ] {
+            let spec = spec(&json!({"recommenders": recommenders}));
+            assert_eq!(spec.is_handled_by(recommender), expected, "{recommender} of {recommenders}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The JSON of the objects, against examples that hold every field.
+
+use std::collections::BTreeSet;
+
+use api::{
+    checkpoint::{self, HistogramCheckpoint, VerticalPodAutoscalerCheckpointStatus},
+    crd,
+    vpa::{self, RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus},
+};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+fn vpa() -> Value {
+    serde_json::from_str(include_str!("objects/vpa.json")).expect("the example is JSON")
+}
+
+fn checkpoint() -> Value {
+    serde_json::from_str(include_str!("objects/checkpoint.json")).expect("the example is JSON")
+}
+
+#[test]
+fn the_examples_hold_every_field_of_the_schemas() {
+    // One boost has a factor or a quantity, not both.
+    let impossible = "/spec/startupBoost/cpu/quantity is not in the example".to_owned();
+    for (definition, example, expected) in [
+        (crd::vertical_pod_autoscaler(), vpa(), [impossible].into()),
+        (crd::vertical_pod_autoscaler_checkpoint(), checkpoint(), BTreeSet::new()),
+    ] {
+        let mut wrong = BTreeSet::new();
+        compare(root_schema(&definition), &[&example], "", &mut wrong);
+        assert_eq!(wrong, expected);
+    }
+}
+
+/// Amounts in the examples are canonical: others are written in their canonical form.
+#[test]
+fn objects_come_back_as_they_were_read() {
+    assert_eq!(json_of(&vpa::parse(vpa()).expect("the example parses")), vpa());
+    assert_eq!(json_of(&checkpoint::parse(checkpoint()).expect("the example parses")), checkpoint());
+    let minimal = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"},
+        "spec": {"targetRef": {"kind": "Deployment", "name": "web"}},
+    });
+    assert_eq!(json_of(&vpa::parse(minimal.clone()).expect("the example parses")), minimal);
+}
+
+#[test]
+fn a_status_is_written_as_go_writes_it() {
+    let container = |name: &str| RecommendedContainerResources { container_name: name.into(), ..Default::default() };
+    for (status, expected) in [
+        (VerticalPodAutoscalerStatus::default(), json!({"observedGeneration": 0})),
+        (
+            VerticalPodAutoscalerStatus {
+                recommendation: Some(RecommendedPodResources::default()),
+                observed_generation: 7,
+                ..Default::default()
+            },
+            json!({"recommendation": {}, "observedGeneration": 7}),
+        ),
+        (
+            VerticalPodAutoscalerStatus {
+                recommendation: Some(RecommendedPodResources { container_recommendations: vec![container("app")] }),
+                ..Default::default()
+            },
+            json!({
+                "recommendation": {"containerRecommendations": [{"containerName": "app", "target": {}}]},
+                "observedGeneration": 0,
+            }),
+        ),
+    ] {
+        assert_eq!(json_of(&status), expected);
+    }
+}
+
+#[test]
+fn a_checkpoint_writes_unknown_times_as_null_and_leaves_out_what_is_empty() {
+    let empty = json!({"referenceTimestamp": null});
+    assert_eq!(
+        json_of(&VerticalPodAutoscalerCheckpointStatus::default()),
+        json!({
+            "lastUpdateTime": null, "firstSampleStart": null, "lastSampleStart": null,
+            "cpuHistogram": empty, "memoryHistogram": empty,
+        })
+    );
+    let read: VerticalPodAutoscalerCheckpointStatus = serde_json::from_value(json!({})).expect("all may be absent");
+    assert_eq!(read, VerticalPodAutoscalerCheckpointStatus::default());
+}
+
+#[test]
+fn times_are_written_in_whole_seconds() {
+    let time = "2026-01-02T03:04:05.678Z".parse().expect("a time");
+    let histogram = HistogramCheckpoint {
+        reference_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time)),
+        ..Default::default()
+    };
+    assert_eq!(json_of(&histogram), json!({"referenceTimestamp": "2026-01-02T03:04:05Z"}));
+}
+
+#[test]
+fn statuses_are_patched_whole() {
+    let patch = vpa::status_patch(&VerticalPodAutoscalerStatus::default()).expect("a status is JSON");
+    assert_eq!(json_of(&patch), json!([{"op": "add", "path": "/status", "value": {"observedGeneration": 0}}]));
+
+    let object = checkpoint::parse(checkpoint()).expect("the example parses");
+    let patch = checkpoint::status_patch(&object.status.expect("the example has a status")).expect("a status is JSON");
+    assert_eq!(json_of(&patch), json!([{"op": "replace", "path": "/status", "value": checkpoint()["status"]}]));
+}
+
+#[test]
+fn statuses_are_equal_when_they_mean_the_same() {
+    for (left, right, equal) in [
+        (json!({}), json!({"observedGeneration": 0, "conditions": []}), true),
+        (json!({}), json!({"recommendation": {}}), false),
+        (json!({"recommendation": {}}), json!({"recommendation": {"containerRecommendations": []}}), true),
+        (target(&json!({"cpu": "1"})), target(&json!({"cpu": "1000m"})), true),
+        (target(&json!({"cpu": 1})), target(&json!({"cpu": "1"})), true),
+        (target(&json!({"cpu": "1"})), target(&json!({"cpu": "1001m"})), false),
+        (target(&json!({"cpu": "0"})), target(&json!({})), false),
+        (condition("2026-01-01T12:00:00Z"), condition("2026-01-01T13:00:00+01:00"), true),
+        (condition("2026-01-01T12:00:00Z"), condition("2026-01-01T12:00:01Z"), false),
+    ] {
+        let [a, b] = [&left, &right].map(|status| {
+            serde_json::from_value::<VerticalPodAutoscalerStatus>(status.clone()).expect("a status parses")
+        });
+        assert_eq!(a == b, equal, "{left} and {right}");
+    }
+}
+
+#[test]
+fn an_object_that_does_not_parse_is_named_with_its_field() {
+    let first = "/spec/resourcePolicy/containerPolicies/0";
+    for (pointer, value, expected) in [
+        (format!("{first}/minAllowed/cpu"), json!("1e1.5"), "spec.resourcePolicy.containerPolicies[0].minAllowed"),
+        (format!("{first}/oomBumpUpRatio"), json!("1.5x"), "spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio"),
+        ("/spec/updatePolicy/updateMode".into(), json!("Sometimes"), "spec.updatePolicy.updateMode"),
+        ("/spec/updatePolicy/minReplicas".into(), json!(1.5), "spec.updatePolicy.minReplicas"),
+        ("/spec/targetRef".into(), json!({"kind": "Deployment"}), "spec.targetRef"),
+        ("/spec".into(), json!(null), "spec"),
+        (
+            "/status/recommendation/containerRecommendations/0/target".into(),
+            json!({"cpu": "much"}),
+            "status.recommendation.containerRecommendations[0].target",
+        ),
+    ] {
+        let mut object = vpa();
+        *object.pointer_mut(&pointer).expect("the example has the field") = value;
+        let error = vpa::parse(object).expect_err("the value is wrong");
+        assert!(error.field.starts_with(expected), "{error}");
+        assert!(error.to_string().starts_with(&format!("VerticalPodAutoscaler shop/web: {expected}")), "{error}");
+    }
+    let mut object = checkpoint();
+    object["status"]["cpuHistogram"]["bucketWeights"] = json!({"-1": 3});
+    let error = checkpoint::parse(object).expect_err("buckets have no negative numbers");
+    assert!(
+        error.to_string().starts_with(
+            "VerticalPodAutoscalerCheckpoint default/hamster-vpa-hamster: status.cpuHistogram.bucketWeights"
+        )
+    );
+}
+
+#[test]
+fn an_empty_update_mode_is_no_update_mode() {
+    let mut object = vpa();
+    object["spec"]["updatePolicy"]["updateMode"] = json!("");
+    let policy = vpa::parse(object).expect("it parses").spec.update_policy.expect("the example has a policy");
+    assert_eq!(policy.update_mode, None);
+}
+
+fn json_of(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).expect("objects are JSON")
+}
+
+fn target(target: &Value) -> Value {
+    json!({"recommendation": {"containerRecommendations": [{"containerName": "app", "target": target}]}})
+}
+
+fn condition(time: &str) -> Value {
+    json!({"conditions": [{"type": "NoPodsMatched", "status": "True", "lastTransitionTime": time}]})
+}
+
+fn root_schema(definition: &CustomResourceDefinition) -> &JSONSchemaProps {
+    let schema = definition.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+    schema.expect("v1 has a schema")
+}
+
+/// Collects the paths of all fields of a schema that none of the values has, and of all fields of the values that the
+/// schema does not know.
+fn compare(schema: &JSONSchemaProps, values: &[&Value], path: &str, wrong: &mut BTreeSet<String>) {
+    if path == "/metadata" || schema.properties.is_none() && schema.items.is_none() {
+        return;
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+        let values: Vec<&Value> = values.iter().filter_map(|value| value.as_array()).flatten().collect();
+        return compare(items, &values, &format!("{path}/[]"), wrong);
+    }
+    let properties = schema.properties.clone().unwrap_or_default();
+    for name in values.iter().filter_map(|value| value.as_object()).flat_map(|object| object.keys()) {
+        if !properties.contains_key(name) {
+            wrong.insert(format!("{path}/{name} is not in the schema"));
+        }
+    }
+    for (name, property) in properties {
+        let values: Vec<&Value> = values.iter().filter_map(|value| value.get(&name)).collect();
+        if values.is_empty() {
+            wrong.insert(format!("{path}/{name} is not in the example"));
+        }
+        compare(&property, &values, &format!("{path}/{name}"), wrong);
+    }
+}
