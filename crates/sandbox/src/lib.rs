@@ -1,1 +1,39 @@
-//! Placeholder for the workspace skeleton.
+//! A real Kubernetes control plane on one Linux machine, without a container engine: etcd, kube-apiserver, kube-controller-manager,
+//! kube-scheduler, KWOK as the kubelet of every node, metrics-server and, on demand, Prometheus, as processes on the loopback address.
+//! They are built once from pinned Go modules; see [`Sandbox::up`].
+
+mod args;
+mod certificates;
+mod command_line;
+mod commands;
+mod component;
+mod control;
+mod kubeconfig;
+mod kwok;
+mod layout;
+mod leash;
+mod log_tail;
+mod member;
+mod members;
+mod module;
+mod objects;
+mod plan;
+mod ports;
+mod preparation;
+mod process;
+mod programs;
+mod progress;
+mod prometheus;
+mod record;
+mod sandbox;
+mod shim;
+mod start;
+mod supervisor;
+mod toolchain;
+
+pub use args::Args;
+pub use component::Component;
+pub use ports::Ports;
+pub use process::Process;
+pub use record::{Phase, Record, Status};
+pub use sandbox::{Options, Sandbox, down};

@@ -1,0 +1,136 @@
+//! The command line; every flag has an environment twin.
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use tokio::runtime::Runtime;
+
+use crate::{commands, component::Component, shim, supervisor};
+
+/// A real Kubernetes control plane on this machine, without a container engine.
+#[derive(Debug, Parser)]
+#[command(name = "sandbox", version)]
+pub struct Args {
+    /// Name of the sandbox; any number can be up side by side.
+    #[arg(long, global = true, env = "PLIMSOLL_SANDBOX_NAME", default_value = "default")]
+    name: String,
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Bring a sandbox up; does nothing when it is up.
+    Up(UpArgs),
+    /// Take a sandbox down; does nothing when it is down.
+    Down,
+    /// Show the components of all sandboxes.
+    Status,
+    /// Print a component's log, or the folder of all logs.
+    Logs {
+        /// Component whose log is printed.
+        component: Option<Component>,
+    },
+    /// Print what a shell needs: eval "$(sandbox env)".
+    Env,
+    /// Stop a component and keep it down.
+    Stop {
+        /// Component to stop.
+        component: Component,
+    },
+    /// Start a component that was stopped.
+    Start {
+        /// Component to start.
+        component: Component,
+    },
+    /// Run kubectl against the sandbox: sandbox kubectl -- get pods.
+    Kubectl {
+        /// Arguments of kubectl.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Run a sandbox; its plan comes over standard input.
+    #[command(hide = true)]
+    Supervise,
+    /// Become a program that dies with its parent.
+    #[command(hide = true, name = shim::SUBCOMMAND)]
+    Exec {
+        parent: i32,
+        #[arg(last = true, required = true)]
+        program: Vec<OsString>,
+    },
+}
+
+/// What `sandbox up` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UpArgs {
+    /// Number of nodes.
+    #[arg(long, env = "PLIMSOLL_SANDBOX_NODES", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) nodes: u16,
+    /// Bring a Prometheus up as well.
+    #[arg(long, env = "PLIMSOLL_SANDBOX_PROMETHEUS")]
+    pub(crate) prometheus: bool,
+    /// Stay in the foreground; the sandbox goes down with this process.
+    #[arg(long, env = "PLIMSOLL_SANDBOX_FOREGROUND")]
+    pub(crate) foreground: bool,
+    /// Folder of the programs that hosted pods run [default: where this program is].
+    #[arg(long, env = "PLIMSOLL_SANDBOX_HOSTED_PROGRAMS")]
+    pub(crate) hosted_programs: Option<PathBuf>,
+}
+
+impl Args {
+    /// Does what was asked for.
+    pub fn run(self) -> ExitCode {
+        match self.try_run() {
+            Ok(code) => code,
+            Err(error) => {
+                eprintln!("Error: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn try_run(self) -> Result<ExitCode> {
+        let Self { name, command } = self;
+        let done = match command {
+            Verb::Supervise => supervisor::supervise(),
+            Verb::Exec { parent, program } => {
+                let (program, arguments) = program.split_first().context("no program")?;
+                shim::become_program(parent, program, arguments)
+            }
+            Verb::Status => commands::status(),
+            Verb::Logs { component } => commands::logs(&name, component),
+            Verb::Env => commands::env(&name),
+            Verb::Kubectl { arguments } => commands::kubectl(&name, &arguments),
+            Verb::Up(args) => Runtime::new().context("start the runtime")?.block_on(commands::up(name, args)),
+            Verb::Down => Runtime::new().context("start the runtime")?.block_on(commands::down(&name)),
+            Verb::Stop { component } => {
+                Runtime::new().context("start the runtime")?.block_on(commands::stop(&name, component))
+            }
+            Verb::Start { component } => {
+                Runtime::new().context("start the runtime")?.block_on(commands::start(&name, component))
+            }
+        };
+        done.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn every_flag_has_an_environment_twin() {
+        let mut commands = vec![Args::command()];
+        while let Some(command) = commands.pop() {
+            for flag in command.get_arguments().filter(|argument| argument.get_long().is_some()) {
+                let twin = flag.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                assert!(twin.starts_with("PLIMSOLL_SANDBOX_"), "{} of {}", flag.get_id(), command.get_name());
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+    }
+}

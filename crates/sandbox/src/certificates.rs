@@ -1,0 +1,134 @@
+//! One certificate authority signs every certificate of a sandbox: servers, clients, and the CSRs that the controller manager signs.
+//! ECDSA P-256 throughout; keys are readable by their owner only.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
+
+/// A certificate and its key, as files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// PEM certificate.
+    pub(crate) certificate: PathBuf,
+    /// PEM private key.
+    pub(crate) key: PathBuf,
+}
+
+/// Who a certificate is for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Subject<'a> {
+    /// Common name: the user name, for a client of the API server.
+    pub(crate) name: &'a str,
+    /// Organisation: the group, for a client of the API server.
+    pub(crate) group: Option<&'a str>,
+    /// DNS names and addresses at which it serves.
+    pub(crate) hosts: &'a [&'a str],
+}
+
+/// The authority, with the folder that everything it signs goes to.
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: PathBuf,
+}
+
+impl Authority {
+    /// Makes a new authority; its own files are `ca.crt` and `ca.key`.
+    pub(crate) fn create(folder: &Path) -> Result<Self> {
+        fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = distinguished("plimsoll-sandbox", None);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let authority = Self { issuer, folder: folder.to_owned() };
+        write_new(&authority.own().certificate, &authority.issuer.pem())?;
+        write_new(&authority.own().key, &authority.issuer.key().serialize_pem())?;
+        Ok(authority)
+    }
+
+    /// The authority's own certificate and key.
+    pub(crate) fn own(&self) -> Identity {
+        identity(&self.folder, "ca")
+    }
+
+    /// The authority's certificate in PEM.
+    pub(crate) fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// Signs a certificate that can both serve and call, into `FILE.crt` and `FILE.key`.
+    pub(crate) fn issue(&self, file: &str, subject: Subject<'_>) -> Result<Identity> {
+        let hosts: Vec<String> = subject.hosts.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(hosts)?;
+        params.distinguished_name = distinguished(subject.name, subject.group);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let identity = identity(&self.folder, file);
+        write_new(&identity.certificate, &certificate.pem())?;
+        write_new(&identity.key, &key.serialize_pem())?;
+        Ok(identity)
+    }
+
+    /// Makes the key pair that signs `ServiceAccount` tokens; its "certificate" is the public key.
+    pub(crate) fn signing_key(&self, file: &str) -> Result<Identity> {
+        let key = KeyPair::generate()?;
+        let identity = Identity {
+            certificate: self.folder.join(format!("{file}.pub")),
+            key: self.folder.join(format!("{file}.key")),
+        };
+        write_new(&identity.certificate, &key.public_key_pem())?;
+        write_new(&identity.key, &key.serialize_pem())?;
+        Ok(identity)
+    }
+}
+
+/// Where a certificate of this name lies in a folder of certificates.
+pub(crate) fn identity(folder: &Path, file: &str) -> Identity {
+    Identity { certificate: folder.join(format!("{file}.crt")), key: folder.join(format!("{file}.key")) }
+}
+
+fn distinguished(name: &str, group: Option<&str>) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::CommonName, name);
+    if let Some(group) = group {
+        distinguished.push(DnType::OrganizationName, group);
+    }
+    distinguished
+}
+
+fn write_new(path: &Path, text: &str) -> Result<()> {
+    let write =
+        || fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes());
+    write().with_context(|| format!("write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_for_their_owner_only_and_never_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::create(folder.path()).unwrap();
+        let subject = Subject { name: "kwok", group: Some("system:masters"), hosts: &["127.0.0.1", "localhost"] };
+        let identity = authority.issue("kwok", subject).unwrap();
+        assert_eq!(fs::metadata(&identity.key).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(fs::read_to_string(&identity.certificate).unwrap().starts_with("-----BEGIN CERTIFICATE-----"));
+        assert!(authority.issue("kwok", subject).is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! How each component of the control plane is started.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    certificates::{Identity, identity},
+    component::Component,
+    layout::Layout,
+    ports::Ports,
+};
+
+/// Addresses of Services; nothing routes to them, they are only names for the proxy.
+const SERVICE_RANGE: &str = "10.96.0.0/16";
+
+/// A program with its arguments, the folder that it runs in, and its log.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandLine {
+    pub(crate) sandbox: PathBuf,
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) folder: PathBuf,
+    pub(crate) log: PathBuf,
+}
+
+/// What all command lines are made from.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    pub(crate) sandbox: &'a Path,
+    pub(crate) programs: &'a Path,
+    pub(crate) layout: &'a Layout,
+    pub(crate) ports: &'a Ports,
+}
+
+impl Setting<'_> {
+    /// The command line of one component.
+    pub(crate) fn command_line(self, component: Component) -> CommandLine {
+        let flags = match component {
+            Component::Etcd => self.etcd(),
+            Component::KubeApiserver => self.api_server(),
+            Component::KubeControllerManager => self.controller_manager(),
+            Component::KubeScheduler => self.scheduler(),
+            Component::Kwok => self.kwok(),
+            Component::MetricsServer => self.metrics_server(),
+            Component::Prometheus => self.prometheus(),
+        };
+        CommandLine {
+            sandbox: self.sandbox.to_owned(),
+            program: self.programs.join(component.name()),
+            arguments: flags.0,
+            folder: self.layout.state(),
+            log: self.layout.log(component),
+        }
+    }
+
+    fn etcd(self) -> Flags {
+        let client = format!("https://127.0.0.1:{}", self.ports.etcd);
+        let peer = format!("https://127.0.0.1:{}", self.ports.etcd_peer);
+        let own = self.identity("etcd");
+        let authority = self.identity("ca").certificate;
+        Flags::default()
+            .with("name", "sandbox")
+            .with("data-dir", self.layout.data(Component::Etcd))
+            .with("listen-client-urls", &client)
+            .with("advertise-client-urls", &client)
+            .with("listen-peer-urls", &peer)
+            .with("initial-advertise-peer-urls", &peer)
+            .with("initial-cluster", format!("sandbox={peer}"))
+            .with("cert-file", &own.certificate)
+            .with("key-file", &own.key)
+            .with("trusted-ca-file", &authority)
+            .with("client-cert-auth", "true")
+            .with("peer-cert-file", &own.certificate)
+            .with("peer-key-file", &own.key)
+            .with("peer-trusted-ca-file", &authority)
+            .with("peer-client-cert-auth", "true")
+            .with("log-level", "warn")
+            // The store is thrown away with the sandbox: nothing has to survive a power cut.
+            .with("unsafe-no-fsync", "true")
+    }
+
+    fn api_server(self) -> Flags {
+        let etcd = self.identity("apiserver-etcd-client");
+        let serving = self.identity("apiserver");
+        let kubelet = self.identity("apiserver-kubelet-client");
+        let aggregator = self.identity("aggregator");
+        let authority = self.identity("ca").certificate;
+        let tokens = Identity {
+            certificate: self.layout.certificates().join("service-accounts.pub"),
+            key: self.layout.certificates().join("service-accounts.key"),
+        };
+        Flags::default()
+            .with("bind-address", "127.0.0.1")
+            .with("advertise-address", "127.0.0.1")
+            .with("secure-port", self.ports.api_server.to_string())
+            .with("etcd-servers", format!("https://127.0.0.1:{}", self.ports.etcd))
+            .with("etcd-cafile", &authority)
+            .with("etcd-certfile", &etcd.certificate)
+            .with("etcd-keyfile", &etcd.key)
+            .with("client-ca-file", &authority)
+            .with("tls-cert-file", &serving.certificate)
+            .with("tls-private-key-file", &serving.key)
+            .with("authorization-mode", "Node,RBAC")
+            .with("enable-admission-plugins", "NodeRestriction")
+            .with("allow-privileged", "true")
+            .with("service-cluster-ip-range", SERVICE_RANGE)
+            .with("service-account-issuer", "https://kubernetes.default.svc.cluster.local")
+            .with("service-account-key-file", &tokens.certificate)
+            .with("service-account-signing-key-file", &tokens.key)
+            .with("kubelet-certificate-authority", &authority)
+            .with("kubelet-client-certificate", &kubelet.certificate)
+            .with("kubelet-client-key", &kubelet.key)
+            .with("kubelet-preferred-address-types", "InternalIP")
+            .with("requestheader-client-ca-file", &authority)
+            .with("requestheader-allowed-names", "aggregator")
+            .with("requestheader-username-headers", "X-Remote-User")
+            .with("requestheader-group-headers", "X-Remote-Group")
+            .with("requestheader-extra-headers-prefix", "X-Remote-Extra-")
+            .with("proxy-client-cert-file", &aggregator.certificate)
+            .with("proxy-client-key-file", &aggregator.key)
+    }
+
+    fn controller_manager(self) -> Flags {
+        let authority = self.identity("ca");
+        self.control_loop(Component::KubeControllerManager, self.ports.controller_manager)
+            .with("use-service-account-credentials", "true")
+            .with("service-account-private-key-file", self.layout.certificates().join("service-accounts.key"))
+            .with("root-ca-file", &authority.certificate)
+            .with("cluster-signing-cert-file", &authority.certificate)
+            .with("cluster-signing-key-file", &authority.key)
+            // The default of 15 s would make every test of the HPA wait.
+            .with("horizontal-pod-autoscaler-sync-period", "2s")
+    }
+
+    fn scheduler(self) -> Flags {
+        self.control_loop(Component::KubeScheduler, self.ports.scheduler)
+    }
+
+    /// What the controller manager and the scheduler have in common.
+    fn control_loop(self, component: Component, port: u16) -> Flags {
+        let kubeconfig = self.layout.kubeconfig_of(component);
+        let serving = self.identity("loopback");
+        Flags::default()
+            .with("kubeconfig", &kubeconfig)
+            .with("authentication-kubeconfig", &kubeconfig)
+            .with("authorization-kubeconfig", &kubeconfig)
+            .with("bind-address", "127.0.0.1")
+            .with("secure-port", port.to_string())
+            .with("tls-cert-file", &serving.certificate)
+            .with("tls-private-key-file", &serving.key)
+            .with("leader-elect", "false")
+    }
+
+    fn kwok(self) -> Flags {
+        Flags::default()
+            .with("kubeconfig", self.layout.kubeconfig_of(Component::Kwok))
+            .with("config", self.layout.config("kwok.yaml"))
+            .with("server-address", format!("127.0.0.1:{}", self.ports.kwok))
+    }
+
+    fn metrics_server(self) -> Flags {
+        let kubeconfig = self.layout.kubeconfig_of(Component::MetricsServer);
+        let serving = self.identity("metrics-server-serving");
+        Flags::default()
+            .with("kubeconfig", &kubeconfig)
+            .with("authentication-kubeconfig", &kubeconfig)
+            .with("authorization-kubeconfig", &kubeconfig)
+            .with("bind-address", "127.0.0.1")
+            .with("secure-port", self.ports.metrics_server.to_string())
+            .with("tls-cert-file", &serving.certificate)
+            .with("tls-private-key-file", &serving.key)
+            .with("kubelet-certificate-authority", self.identity("ca").certificate)
+            .with("kubelet-preferred-address-types", "InternalIP")
+            .with("kubelet-use-node-status-port", "true")
+            // The resolution must be above the timeout; 10 s is the shortest that it takes.
+            .with("kubelet-request-timeout", "8s")
+            .with("metric-resolution", "10s")
+    }
+
+    fn prometheus(self) -> Flags {
+        Flags::default()
+            .with("config.file", self.layout.config("prometheus.yaml"))
+            .with("web.config.file", self.layout.config("prometheus-web.yaml"))
+            .with("web.listen-address", format!("127.0.0.1:{}", self.ports.prometheus))
+            .with("web.external-url", format!("https://127.0.0.1:{}", self.ports.prometheus))
+            .with("storage.tsdb.path", self.layout.data(Component::Prometheus))
+            // Recorded history may be older than the default of 15 days.
+            .with("storage.tsdb.retention.time", "400d")
+            .switch("web.enable-remote-write-receiver")
+    }
+
+    fn identity(self, file: &str) -> Identity {
+        identity(&self.layout.certificates(), file)
+    }
+}
+
+/// Flags in the form `--name=value`.
+#[derive(Default)]
+struct Flags(Vec<OsString>);
+
+impl Flags {
+    fn with(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        let mut flag = OsString::from(format!("--{name}="));
+        flag.push(value);
+        self.0.push(flag);
+        self
+    }
+
+    fn switch(mut self, name: &str) -> Self {
+        self.0.push(format!("--{name}").into());
+        self
+    }
+}

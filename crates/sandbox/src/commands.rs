@@ -1,0 +1,142 @@
+//! What each subcommand does and prints.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{copy, stdout},
+    os::unix::process::CommandExt,
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+use tokio::signal::{
+    ctrl_c,
+    unix::{SignalKind, signal},
+};
+
+use crate::{
+    args::UpArgs,
+    component::Component,
+    layout::Layout,
+    programs::this_program,
+    record::{Phase, Record},
+    sandbox::{self, Options, Sandbox},
+};
+
+pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
+    let UpArgs { nodes, prometheus, foreground, hosted_programs } = args;
+    let mut options = Options { nodes, prometheus, ..Options::new(&name, this_program()?) };
+    options.hosted_programs = hosted_programs.unwrap_or(options.hosted_programs);
+    let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let started = std::time::Instant::now();
+    let mut up = tokio::select! {
+        up = Sandbox::up(options, |step| eprintln!("  {step}")) => up?,
+        // The end of this process cuts the leash of whatever was started.
+        _ = ctrl_c() => std::process::exit(130),
+        _ = terminated.recv() => std::process::exit(143),
+    };
+    if !up.is_owned() {
+        eprintln!("Sandbox {name:?} is already up");
+        return Ok(());
+    }
+    eprintln!(
+        "Sandbox {name:?} is up ({:.1} s); `eval \"$(sandbox env --name {name})\"` points kubectl at it",
+        started.elapsed().as_secs_f64()
+    );
+    if !foreground {
+        return up.detach();
+    }
+    tokio::select! {
+        _ = ctrl_c() => {}
+        _ = terminated.recv() => {}
+    }
+    up.down().await
+}
+
+pub(crate) async fn down(name: &str) -> Result<()> {
+    let was_up = sandbox::down(name).await?;
+    eprintln!("Sandbox {name:?} {}", if was_up { "is down" } else { "was not up" });
+    Ok(())
+}
+
+pub(crate) async fn stop(name: &str, component: Component) -> Result<()> {
+    Sandbox::attach(name)?.stop(component).await
+}
+
+pub(crate) async fn start(name: &str, component: Component) -> Result<()> {
+    Sandbox::attach(name)?.start(component).await
+}
+
+pub(crate) fn status() -> Result<()> {
+    let mut shown = 0;
+    for name in Layout::names()? {
+        let Some(record) = Record::read(&Layout::of(&name)?) else { continue };
+        print!("{}", describe(&name, &record));
+        shown += 1;
+    }
+    if shown == 0 {
+        println!("no sandbox is up");
+    }
+    Ok(())
+}
+
+fn describe(name: &str, record: &Record) -> String {
+    let state = match (record.is_alive(), record.ready) {
+        (true, true) => "up",
+        (true, false) => "starting or going down",
+        (false, _) => "dead: `sandbox down` clears it away",
+    };
+    let components = record.components.iter().map(|(component, status)| {
+        let phase = match status.phase {
+            Phase::Stopped => "stopped",
+            Phase::Running => "running",
+            Phase::Paused => "paused",
+            Phase::BackingOff => "backing off",
+        };
+        let pid = status.process.as_ref().map_or_else(|| "-".to_owned(), |process| process.pid.to_string());
+        let exit = status.last_exit.as_ref().map(|exit| format!(", last {exit}")).unwrap_or_default();
+        let restarts = status.restarts;
+        format!("  {component:<24} {phase:<12} pid {pid:<8} {restarts} restarts{exit}\n")
+    });
+    format!("{name}: {state}, https://127.0.0.1:{}\n{}", record.ports.api_server, components.collect::<String>())
+}
+
+pub(crate) fn logs(name: &str, component: Option<Component>) -> Result<()> {
+    let layout = Layout::of(name)?;
+    let Some(component) = component else {
+        println!("{}", layout.logs().display());
+        return Ok(());
+    };
+    let path = layout.log(component);
+    let mut log = File::open(&path).with_context(|| format!("open {}", path.display()))?;
+    copy(&mut log, &mut stdout()).context("print the log").map(drop)
+}
+
+pub(crate) fn env(name: &str) -> Result<()> {
+    let sandbox = Sandbox::attach(name)?;
+    println!("export KUBECONFIG={}", quote(&sandbox.kubeconfig().to_string_lossy()));
+    println!("export PATH={}:\"$PATH\"", quote(&sandbox.programs().to_string_lossy()));
+    Ok(())
+}
+
+/// For a POSIX shell.
+fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+pub(crate) fn kubectl(name: &str, arguments: &[OsString]) -> Result<()> {
+    let sandbox = Sandbox::attach(name)?;
+    let error = Command::new(sandbox.kubectl()).args(arguments).env("KUBECONFIG", sandbox.kubeconfig()).exec();
+    Err(error).context("run kubectl")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_back_what_was_quoted() {
+        assert_eq!(quote("a b"), "'a b'");
+        assert_eq!(quote("it's"), r"'it'\''s'");
+    }
+}

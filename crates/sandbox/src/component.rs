@@ -1,0 +1,72 @@
+//! The processes that make up a sandbox, by the names that their users know.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// One process of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Component {
+    /// The store.
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+    /// Deployments, `ReplicaSet`s, Jobs, the HPA, garbage collection.
+    KubeControllerManager,
+    /// Binds pods to nodes.
+    KubeScheduler,
+    /// The fake kubelet of every node.
+    Kwok,
+    /// Serves metrics.k8s.io from what KWOK reports.
+    MetricsServer,
+    /// A Prometheus, when asked for.
+    Prometheus,
+}
+
+impl Component {
+    /// Every component, in the order in which they need each other.
+    pub const ALL: [Self; 7] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::KubeScheduler,
+        Self::Kwok,
+        Self::MetricsServer,
+        Self::Prometheus,
+    ];
+
+    /// The name in flags, log files and status, and of the program that is run.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::KubeScheduler => "kube-scheduler",
+            Self::Kwok => "kwok",
+            Self::MetricsServer => "metrics-server",
+            Self::Prometheus => "prometheus",
+        }
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_files_and_records_use_one_name() {
+        for component in Component::ALL {
+            let flag = component.to_possible_value().expect("no component is hidden");
+            assert_eq!(flag.get_name(), component.name());
+            assert_eq!(serde_json::to_value(component).unwrap(), component.name());
+        }
+    }
+}

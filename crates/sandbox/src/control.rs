@@ -1,0 +1,64 @@
+//! Orders to a running supervisor: one JSON line each way over its socket.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+};
+
+use crate::component::Component;
+
+/// An order is short.
+const LINE_BYTES: u64 = 4096;
+
+/// What a supervisor can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// Start a component that was stopped.
+    Start(Component),
+    /// End a component and keep it down.
+    Stop(Component),
+    /// Freeze a component, as if its machine hung.
+    Pause(Component),
+    /// Let a frozen component go on.
+    Resume(Component),
+    /// End everything.
+    Down,
+}
+
+/// Sends an order and waits until it is carried out.
+pub(crate) async fn send(socket: &Path, order: Order) -> Result<()> {
+    let mut stream =
+        UnixStream::connect(socket).await.with_context(|| format!("reach the sandbox at {}", socket.display()))?;
+    write_line(&mut stream, &order).await?;
+    match read_line::<Result<(), String>>(&mut stream).await? {
+        Ok(()) => Ok(()),
+        Err(message) => bail!(message),
+    }
+}
+
+/// Reads the one order of a connection.
+pub(crate) async fn receive(stream: &mut UnixStream) -> Result<Order> {
+    read_line(stream).await
+}
+
+/// Answers an order.
+pub(crate) async fn answer(stream: &mut UnixStream, outcome: Result<()>) -> Result<()> {
+    write_line(stream, &outcome.map_err(|error| format!("{error:#}"))).await
+}
+
+async fn write_line(stream: &mut UnixStream, value: &impl Serialize) -> Result<()> {
+    let mut line = serde_json::to_vec(value).context("render an order")?;
+    line.push(b'\n');
+    stream.write_all(&line).await.context("write to the supervisor's socket")
+}
+
+async fn read_line<T: for<'a> Deserialize<'a>>(stream: &mut UnixStream) -> Result<T> {
+    let mut line = String::new();
+    BufReader::new(stream.take(LINE_BYTES)).read_line(&mut line).await.context("read from the supervisor's socket")?;
+    serde_json::from_str(&line).context("the supervisor's socket was closed early")
+}

@@ -1,0 +1,113 @@
+//! KWOK's configuration: its options, the stages of its own module and ours, and where usage comes from. Pods that the sandbox hosts
+//! as processes are left to their host.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{certificates::Identity, ports::Ports};
+
+/// Files of KWOK's module that are used as they are, except that hosted pods are left alone.
+const MODULE_FILES: [&str; 6] = [
+    "node-initialize.yaml",
+    "node-heartbeat-with-lease.yaml",
+    "pod-complete.yaml",
+    "pod-delete.yaml",
+    "metrics-resource.yaml",
+    "usage-from-annotation.yaml",
+];
+
+/// Our stages; each file says what it plays and which annotations choose it.
+const STAGES: [&str; 7] = [
+    include_str!("../stages/pod-ready.yaml"),
+    include_str!("../stages/pod-resize.yaml"),
+    include_str!("../stages/pod-resize-refused.yaml"),
+    include_str!("../stages/pod-oom-kill.yaml"),
+    include_str!("../stages/pod-crash.yaml"),
+    include_str!("../stages/pod-back-off.yaml"),
+    include_str!("../stages/pod-restart.yaml"),
+];
+
+/// Whether a pod is hosted: an image `plimsoll/PROGRAM`, with or without a registry before it and a tag or digest after it.
+const IS_HOSTED: &str = r#"any(.spec.containers[].image; test("^([^ ]+/)?plimsoll/[^/:@]+([:@].*)?$"))"#;
+
+/// A Job's pod with this annotation does not complete by itself.
+const KEEP_RUNNING: &str = r#".metadata.annotations["sandbox.plimsoll.dev/keep-running"]"#;
+
+/// The text of the configuration file. `files` is the folder of files from KWOK's module.
+pub(crate) fn configuration(files: &Path, ports: &Ports, serving: &Identity) -> Result<String> {
+    let mut documents = vec![options(ports, serving)];
+    for file in MODULE_FILES {
+        let path = files.join(file);
+        documents.extend(parse(&fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?)?);
+    }
+    for stage in STAGES {
+        documents.extend(parse(stage)?);
+    }
+    documents.iter_mut().for_each(leave_hosted_pods_alone);
+    let texts: Vec<String> =
+        documents.iter().map(serde_yaml_ng::to_string).collect::<Result<_, _>>().context("render a KWOK document")?;
+    Ok(texts.join("---\n"))
+}
+
+fn options(ports: &Ports, serving: &Identity) -> Value {
+    json!({
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokConfiguration",
+        "metadata": {"name": "kwok"},
+        "options": {
+            "manageAllNodes": true,
+            "cidr": "10.244.0.0/16",
+            "nodeIP": "127.0.0.1",
+            "nodePort": ports.kwok,
+            "tlsCertFile": serving.certificate,
+            "tlsPrivateKeyFile": serving.key,
+            // A restarted KWOK waits for its leases to run out before it acts.
+            "nodeLeaseDurationSeconds": 10,
+            // KWOK has no defaults for these in a configuration file and exits at zero.
+            "nodeLeaseParallelism": 4,
+            "nodePlayStageParallelism": 4,
+            "podPlayStageParallelism": 16,
+            "podsOnNodeSyncParallelism": 4,
+            // `kubectl logs` and `kubectl port-forward` for hosted pods: their host says where each one's are.
+            "enableCRDs": ["Logs", "PortForward"],
+        },
+    })
+}
+
+fn parse(text: &str) -> Result<Vec<Value>> {
+    serde_yaml_ng::Deserializer::from_str(text)
+        .map(|document| Value::deserialize(document).context("parse a KWOK document"))
+        .collect()
+}
+
+fn leave_hosted_pods_alone(document: &mut Value) {
+    if document["kind"] != "Stage" || document["spec"]["resourceRef"]["kind"] != "Pod" {
+        return;
+    }
+    let name = document["metadata"]["name"].clone();
+    if let Some(Value::Array(conditions)) = document.pointer_mut("/spec/selector/matchExpressions") {
+        conditions.push(json!({"jq": {"key": IS_HOSTED, "operator": "NotIn", "values": ["true"]}}));
+        if name == "pod-complete" {
+            conditions.push(json!({"jq": {"key": KEEP_RUNNING, "operator": "NotIn", "values": ["true"]}}));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pod_stage_of_ours_leaves_hosted_pods_alone() {
+        for stage in STAGES {
+            let mut documents = parse(stage).unwrap();
+            assert_eq!(documents.len(), 1);
+            leave_hosted_pods_alone(&mut documents[0]);
+            let conditions = documents[0].pointer("/spec/selector/matchExpressions").unwrap().as_array().unwrap();
+            assert!(conditions.iter().any(|condition| condition["jq"]["key"] == IS_HOSTED), "{}", documents[0]);
+        }
+    }
+}

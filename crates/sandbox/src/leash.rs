@@ -1,0 +1,54 @@
+//! The tie between a supervisor and the process that started it: a pipe. When it is closed, by whatever end that process came to, the
+//! sandbox goes down, unless the word to detach came before.
+
+use std::{io::BufRead, thread};
+
+use tokio::sync::oneshot;
+
+use crate::plan::DETACH;
+
+/// Resolves when the sandbox has to go down with its owner; never, once it is detached.
+pub(crate) struct Leash(oneshot::Receiver<()>);
+
+impl Leash {
+    /// Listens to the rest of the input, in a thread of its own, because a read cannot be abandoned.
+    pub(crate) fn hold(input: impl BufRead + Send + 'static) -> Self {
+        let (cut, is_cut) = oneshot::channel();
+        thread::spawn(move || {
+            if input.lines().map_while(Result::ok).any(|line| line == DETACH) {
+                // Kept forever: dropping it would look like a cut.
+                std::mem::forget(cut);
+            } else {
+                let _ = cut.send(());
+            }
+        });
+        Self(is_cut)
+    }
+
+    /// Waits for the end of the owner.
+    pub(crate) async fn cut(&mut self) {
+        let _ = (&mut self.0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_the_owner_cuts_the_leash() {
+        Leash::hold(std::io::Cursor::new("something else\n")).cut().await;
+    }
+
+    #[tokio::test]
+    async fn a_detached_sandbox_outlives_its_owner() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut leash = Leash::hold(std::io::BufReader::new(reader));
+        std::io::Write::write_all(&mut writer, b"detach\n").unwrap();
+        drop(writer);
+        tokio::task::yield_now().await;
+        assert_eq!(leash.cut().now_or_never(), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! The last lines of a log, for the message about a failure.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::Path,
+};
+
+/// Read at most this much from the end of the file.
+const WINDOW_BYTES: u64 = 16 * 1024;
+
+/// The last `lines` lines of a file; empty when it cannot be read.
+pub(crate) fn log_tail(path: &Path, lines: usize) -> String {
+    let window = read_end(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&window);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+fn read_end(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(WINDOW_BYTES)))?;
+    let mut window = Vec::new();
+    file.take(WINDOW_BYTES).read_to_end(&mut window)?;
+    Ok(window)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_the_last_lines_are_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        fs::write(&path, format!("{}\nlast but one\nlast\n", "x".repeat(100_000))).unwrap();
+        assert_eq!(log_tail(&path, 2), "last but one\nlast");
+        assert_eq!(log_tail(&folder.path().join("none"), 2), "");
+    }
+}

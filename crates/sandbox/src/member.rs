@@ -1,0 +1,128 @@
+//! Keeps one component running: starts it, starts it again with a growing pause when it ends by itself, and keeps it down while it is
+//! meant to be down. Components are ended with SIGKILL: their data are thrown away, and a test that stops one means it to be gone.
+
+use std::{
+    fs::OpenOptions,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+use tokio::{
+    process::{Child, Command},
+    sync::watch,
+    time::sleep,
+};
+
+use crate::{
+    command_line::CommandLine,
+    component::Component,
+    process::Process,
+    record::{Phase, Record, Status},
+    shim,
+};
+
+/// Pauses before a component is started again: doubled from the first to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// What a component is meant to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Run,
+    Stop,
+}
+
+/// One component with the place where its state is published.
+pub(crate) struct Member {
+    pub(crate) component: Component,
+    pub(crate) command: CommandLine,
+    pub(crate) record: Arc<watch::Sender<Record>>,
+}
+
+impl Member {
+    /// Fulfils wishes until their sender is gone, then ends the component.
+    pub(crate) async fn keep(self, mut wishes: watch::Receiver<Wish>) -> Result<()> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if wishes.wait_for(|wish| *wish == Wish::Run).await.is_err() {
+                return Ok(());
+            }
+            let mut child = self.start()?;
+            let ended = tokio::select! {
+                ended = child.wait() => Some(ended.with_context(|| format!("wait for {}", self.component))?),
+                _ = wishes.wait_for(|wish| *wish == Wish::Stop) => None,
+            };
+            if let Some(exit) = ended {
+                self.publish_end(exit);
+                tokio::select! {
+                    () = sleep(pause) => {
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                        continue;
+                    }
+                    _ = wishes.wait_for(|wish| *wish == Wish::Stop) => {}
+                }
+            } else {
+                child.kill().await.with_context(|| format!("end {}", self.component))?;
+            }
+            self.publish_stop();
+            pause = FIRST_PAUSE;
+        }
+    }
+
+    fn start(&self) -> Result<Child> {
+        let log = OpenOptions::new().create(true).append(true).open(&self.command.log);
+        let log = log.with_context(|| format!("open {}", self.command.log.display()))?;
+        let errors = log.try_clone().context("share the log file")?;
+        let mut command = shim::command(&self.command.sandbox, &self.command.program);
+        command.args(&self.command.arguments).current_dir(&self.command.folder);
+        let child = Command::from(command)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("start {}", self.component))?;
+        let process = child.id().and_then(Process::find);
+        self.publish(|status| {
+            status.phase = Phase::Running;
+            status.process = process;
+        });
+        Ok(child)
+    }
+
+    fn publish_end(&self, exit: ExitStatus) {
+        tracing::warn!(component = %self.component, %exit, "ended by itself");
+        self.publish(|status| {
+            *status = Status {
+                phase: Phase::BackingOff,
+                process: None,
+                restarts: status.restarts.saturating_add(1),
+                last_exit: Some(exit.to_string()),
+            };
+        });
+    }
+
+    fn publish_stop(&self) {
+        self.publish(|status| {
+            status.phase = Phase::Stopped;
+            status.process = None;
+        });
+    }
+
+    fn publish(&self, change: impl FnOnce(&mut Status)) {
+        self.record.send_modify(|record| change(record.components.entry(self.component).or_default()));
+    }
+}
+
+/// Freezes or thaws a running component.
+pub(crate) fn freeze(record: &watch::Sender<Record>, component: Component, frozen: bool) -> Result<()> {
+    let (signal, phase) = if frozen { (Signal::STOP, Phase::Paused) } else { (Signal::CONT, Phase::Running) };
+    let process = record.borrow().components.get(&component).and_then(|status| status.process.clone());
+    let process = process.with_context(|| format!("{component} does not run"))?;
+    process.signal(signal);
+    record.send_modify(|record| record.components.entry(component).or_default().phase = phase);
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! All components of a sandbox together: which are wanted, and what has become of them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use anyhow::{Context, Result, bail};
+use tokio::{sync::watch, task::JoinSet};
+
+use crate::{
+    command_line::Setting,
+    component::Component,
+    control::Order,
+    layout::Layout,
+    log_tail::log_tail,
+    member::{Member, Wish, freeze},
+    record::{Phase, Record},
+};
+
+/// How much of a log belongs into the message about a failure.
+const SHOWN_LINES: usize = 12;
+
+/// The running components.
+pub(crate) struct Members {
+    record: Arc<watch::Sender<Record>>,
+    wishes: BTreeMap<Component, watch::Sender<Wish>>,
+    tasks: JoinSet<Result<()>>,
+}
+
+impl Members {
+    /// None yet; their states will be published in `record`.
+    pub(crate) fn new(record: Arc<watch::Sender<Record>>) -> Self {
+        Self { record, wishes: BTreeMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Starts a component and keeps it running from now on.
+    pub(crate) fn start(&mut self, setting: Setting<'_>, component: Component) {
+        let (wish, wishes) = watch::channel(Wish::Run);
+        let member = Member { component, command: setting.command_line(component), record: Arc::clone(&self.record) };
+        self.tasks.spawn(member.keep(wishes));
+        self.wishes.insert(component, wish);
+    }
+
+    /// Resolves when a component has ended by itself, with the reason.
+    pub(crate) fn first_failure(&self, layout: &Layout) -> impl Future<Output = anyhow::Error> + use<> {
+        let (mut record, layout) = (self.record.subscribe(), layout.clone());
+        async move {
+            let failed = |record: &Record| {
+                record.components.iter().find(|(_, status)| status.restarts > 0).map(|(component, _)| *component)
+            };
+            let component =
+                record.wait_for(|record| failed(record).is_some()).await.ok().and_then(|record| failed(&record));
+            let Some(component) = component else { return std::future::pending().await };
+            let log = layout.log(component);
+            anyhow::anyhow!(
+                "{component} ended by itself; the end of its log {}:\n{}",
+                log.display(),
+                log_tail(&log, SHOWN_LINES)
+            )
+        }
+    }
+
+    /// Carries out an order about one component.
+    pub(crate) async fn obey(&self, order: Order) -> Result<()> {
+        match order {
+            Order::Start(component) => self.wish(component, Wish::Run, Phase::Running).await,
+            Order::Stop(component) => self.wish(component, Wish::Stop, Phase::Stopped).await,
+            Order::Pause(component) => freeze(&self.record, component, true),
+            Order::Resume(component) => freeze(&self.record, component, false),
+            Order::Down => bail!("going down is not about one component"),
+        }
+    }
+
+    async fn wish(&self, component: Component, wish: Wish, phase: Phase) -> Result<()> {
+        let wishes = self.wishes.get(&component).with_context(|| format!("this sandbox has no {component}"))?;
+        wishes.send_replace(wish);
+        let reached = |record: &Record| record.components.get(&component).is_some_and(|status| status.phase == phase);
+        self.record.subscribe().wait_for(reached).await.context("the supervisor is going down")?;
+        Ok(())
+    }
+
+    /// Ends all components and waits until they are gone.
+    pub(crate) async fn end(mut self) {
+        for wishes in std::mem::take(&mut self.wishes).into_values() {
+            wishes.send_replace(Wish::Stop);
+        }
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended.context("join").and_then(|ended| ended) {
+                tracing::error!("{error:#}");
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a new cluster is given: its nodes, the custom resources that KWOK reads, and metrics-server's place in the API.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Node, ServiceAccount},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+    discovery::{Scope, pinned_kind},
+    runtime::wait::{await_condition, conditions},
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::ports::Ports;
+
+/// Who owns the fields that are applied.
+const MANAGER: &str = "plimsoll-sandbox";
+/// Nodes are made side by side.
+const PARALLEL: usize = 8;
+
+/// Makes the nodes `node-0`, `node-1`, ... and waits until KWOK has made them ready.
+pub(crate) async fn create_nodes(client: &Client, count: u16) -> Result<()> {
+    let nodes = Api::<Node>::all(client.clone());
+    let made = (0..count).map(|number| {
+        let nodes = nodes.clone();
+        async move {
+            nodes.create(&PostParams::default(), &node(number)?).await.with_context(|| format!("create node {number}"))
+        }
+    });
+    stream::iter(made).buffer_unordered(PARALLEL).try_collect::<Vec<_>>().await.map(drop)
+}
+
+/// Waits until pods can be created in namespace `default`: the controller manager has to have made their `ServiceAccount`.
+pub(crate) async fn await_default_service_account(client: &Client) -> Result<()> {
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), "default");
+    let is_there = |account: Option<&ServiceAccount>| account.is_some();
+    await_condition(accounts, "default", is_there).await.context("wait for the default service account").map(drop)
+}
+
+/// Waits until every node is ready.
+pub(crate) async fn await_nodes(client: &Client, count: u16) -> Result<()> {
+    let nodes = Api::<Node>::all(client.clone());
+    for number in 0..count {
+        let name = format!("node-{number}");
+        await_condition(nodes.clone(), &name, is_ready).await.with_context(|| format!("wait for {name}"))?;
+    }
+    Ok(())
+}
+
+fn is_ready(node: Option<&Node>) -> bool {
+    let conditions = node.and_then(|node| node.status.as_ref()).and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|conditions| {
+        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
+}
+
+fn node(number: u16) -> Result<Node> {
+    let name = format!("node-{number}");
+    let size = json!({"cpu": "32", "memory": "128Gi", "ephemeral-storage": "1Ti", "pods": "1000"});
+    let node = json!({
+        "metadata": {
+            "name": name,
+            "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "type": "kwok"},
+            // Where metrics-server finds this node's usage at the kubelet that KWOK plays for all nodes.
+            "annotations": {"metrics.k8s.io/resource-metrics-path": format!("/metrics/nodes/{name}/metrics/resource")},
+        },
+        "status": {"allocatable": size, "capacity": size},
+    });
+    serde_json::from_value(node).context("build a node")
+}
+
+/// Defines the custom resources in these files and waits until they are served.
+pub(crate) async fn define(client: &Client, files: &[&Path]) -> Result<()> {
+    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    for file in files {
+        let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+        let definition: CustomResourceDefinition =
+            serde_yaml_ng::from_str(&text).with_context(|| format!("parse {}", file.display()))?;
+        let name = definition.name_any();
+        api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&definition))
+            .await
+            .with_context(|| format!("define {name}"))?;
+        await_condition(api.clone(), &name, conditions::is_crd_established())
+            .await
+            .with_context(|| format!("wait for {name}"))?;
+    }
+    Ok(())
+}
+
+/// Gives metrics-server its rights and its place in the API.
+pub(crate) async fn register_metrics_server(client: &Client, ports: &Ports, authority_pem: &str) -> Result<()> {
+    let authority =
+        serde_json::to_string(&ByteString(authority_pem.as_bytes().to_vec())).context("encode the authority")?;
+    let text = include_str!("../manifests/metrics-server.yaml")
+        .replace("{{port}}", &ports.metrics_server.to_string())
+        .replace("{{ca}}", &authority);
+    for document in serde_yaml_ng::Deserializer::from_str(&text) {
+        let object = DynamicObject::deserialize(document).context("parse metrics-server's manifest")?;
+        apply(client, &object).await?;
+    }
+    Ok(())
+}
+
+async fn apply(client: &Client, object: &DynamicObject) -> Result<()> {
+    let types = object.types.as_ref().context("an object without kind")?;
+    let (resource, capabilities) = pinned_kind(client, &GroupVersionKind::try_from(types)?)
+        .await
+        .with_context(|| format!("find kind {}", types.kind))?;
+    let api: Api<DynamicObject> = match (&capabilities.scope, object.namespace()) {
+        (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(client.clone(), &namespace, &resource),
+        _ => Api::all_with(client.clone(), &resource),
+    };
+    let name = object.name_any();
+    api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object))
+        .await
+        .with_context(|| format!("apply {} {name}", types.kind))
+        .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_tells_where_its_usage_is() {
+        let node = node(7).unwrap();
+        assert_eq!(
+            node.annotations()["metrics.k8s.io/resource-metrics-path"],
+            "/metrics/nodes/node-7/metrics/resource"
+        );
+        assert!(!is_ready(Some(&node)));
+    }
+}

@@ -1,0 +1,71 @@
+//! Free ports of the loopback address, chosen by the kernel. All are held at once while choosing, so that they differ; another
+//! program may still take one before its component listens, which is why starting is tried again with other ports.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// Who listens where on 127.0.0.1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports {
+    /// etcd for its clients.
+    pub etcd: u16,
+    /// etcd for its peers (it has none, but insists).
+    pub etcd_peer: u16,
+    /// kube-apiserver.
+    pub api_server: u16,
+    /// kube-controller-manager's health and metrics.
+    pub controller_manager: u16,
+    /// kube-scheduler's health and metrics.
+    pub scheduler: u16,
+    /// KWOK as every node's kubelet.
+    pub kwok: u16,
+    /// metrics-server.
+    pub metrics_server: u16,
+    /// Prometheus, when it runs.
+    pub prometheus: u16,
+}
+
+impl Ports {
+    /// Eight different free ports.
+    pub fn choose() -> Result<Self> {
+        let mut held = Vec::new();
+        let mut next = || -> Result<u16> {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+            let port = listener.local_addr().context("read the chosen port")?.port();
+            held.push(listener);
+            Ok(port)
+        };
+        Ok(Self {
+            etcd: next()?,
+            etcd_peer: next()?,
+            api_server: next()?,
+            controller_manager: next()?,
+            scheduler: next()?,
+            kwok: next()?,
+            metrics_server: next()?,
+            prometheus: next()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn chosen_ports_differ() {
+        let ports = Ports::choose().unwrap();
+        let numbers: BTreeSet<u64> = serde_json::to_value(&ports)
+            .unwrap()
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|port| port.as_u64().unwrap())
+            .collect();
+        assert_eq!(numbers.len(), 8);
+    }
+}

@@ -1,0 +1,91 @@
+//! Brings a control plane up: what does not need each other starts at the same time, and every wait is for a condition.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::wait::await_condition,
+};
+use tokio::time::sleep;
+
+use crate::{command_line::Setting, component::Component, layout::Layout, members::Members, objects, plan::Plan};
+
+/// Pause between two looks at the API server.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Starts the components one after the other as far as they need each other. `step` is told what has come up.
+pub(crate) async fn start(
+    plan: &Plan,
+    setting: Setting<'_>,
+    members: &mut Members,
+    authority_pem: &str,
+    mut step: impl FnMut(&str),
+) -> Result<Client> {
+    members.start(setting, Component::Etcd);
+    members.start(setting, Component::KubeApiserver);
+    if let Some(folder) = &plan.prometheus {
+        let programs = folder.join("bin");
+        members.start(Setting { programs: &programs, ..setting }, Component::Prometheus);
+    }
+    let failure = members.first_failure(setting.layout);
+    let client = tokio::select! {
+        client = ready_client(setting.layout) => client?,
+        failure = failure => return Err(failure),
+    };
+    step("etcd and kube-apiserver are ready");
+    members.start(setting, Component::KubeControllerManager);
+    members.start(setting, Component::KubeScheduler);
+    members.start(setting, Component::MetricsServer);
+    let files = plan.control_plane.join("files");
+    let failure = members.first_failure(setting.layout);
+    let register = async {
+        await_condition(Api::<Namespace>::all(client.clone()), "kube-system", |namespace: Option<&Namespace>| {
+            namespace.is_some()
+        })
+        .await
+        .context("wait for namespace kube-system")?;
+        objects::register_metrics_server(&client, setting.ports, authority_pem).await
+    };
+    let fill = async {
+        let definitions = [files.join("kwok.x-k8s.io_logs.yaml"), files.join("kwok.x-k8s.io_portforwards.yaml")];
+        let definitions = definitions.each_ref().map(std::path::PathBuf::as_path);
+        tokio::try_join!(objects::create_nodes(&client, plan.nodes), objects::define(&client, &definitions), register)
+            .map(drop)
+    };
+    tokio::select! {
+        filled = fill => filled?,
+        failure = failure => return Err(failure),
+    }
+    members.start(setting, Component::Kwok);
+    step("the controllers run, the nodes are made");
+    let failure = members.first_failure(setting.layout);
+    tokio::select! {
+        ready = futures::future::try_join(objects::await_nodes(&client, plan.nodes), objects::await_default_service_account(&client)) => drop(ready?),
+        failure = failure => return Err(failure),
+    }
+    Ok(client)
+}
+
+/// A client of the administrator.
+pub(crate) async fn client(layout: &Layout) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(layout.kubeconfig()).context("read the kubeconfig")?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .context("use the kubeconfig")?;
+    Client::try_from(config).context("make a client")
+}
+
+/// A client of the administrator, once the API server says that it is ready.
+pub(crate) async fn ready_client(layout: &Layout) -> Result<Client> {
+    let client = client(layout).await?;
+    loop {
+        let request = http::Request::get("/readyz").body(Vec::new()).context("build a request")?;
+        if client.request_text(request).await.is_ok() {
+            return Ok(client);
+        }
+        sleep(POLL).await;
+    }
+}

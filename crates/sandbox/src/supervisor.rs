@@ -1,0 +1,179 @@
+//! The process that all of a sandbox's processes belong to. It brings them up, keeps them up, takes orders, and ends them all when it is
+//! told to, when its owner is gone, or, through the kernel, when it is killed itself.
+
+use std::{
+    collections::BTreeMap,
+    fs::OpenOptions,
+    io::{BufRead, BufReader, Write, stdin, stdout},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use tokio::{
+    net::UnixListener,
+    runtime,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+    time::timeout,
+};
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    command_line::Setting,
+    control::{self, Order},
+    layout::Layout,
+    leash::Leash,
+    members::Members,
+    plan::{News, Plan},
+    ports::Ports,
+    preparation::prepare,
+    process::Process,
+    record::Record,
+    start::start,
+};
+
+/// Another program may take a chosen port before its component does; then all are chosen anew.
+const ATTEMPTS: usize = 3;
+/// What Go programs say about a port that is taken.
+const PORT_TAKEN: &str = "address already in use";
+
+/// An order is expected at once on a connection.
+const ORDER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a sandbox came to its end.
+enum End {
+    /// It was told to.
+    Ordered,
+    /// Its owner is gone.
+    Orphaned,
+}
+
+/// Runs a sandbox until its end. The plan is the first line of standard input; the rest of it is the leash.
+pub(crate) fn supervise() -> Result<()> {
+    // Out of the terminal's reach: Ctrl-C is for the owner, whose end then cuts the leash.
+    let _ = rustix::process::setsid();
+    let mut input = BufReader::new(stdin());
+    let mut line = String::new();
+    input.read_line(&mut line).context("read the plan")?;
+    let plan: Plan = serde_json::from_str(&line).context("parse the plan")?;
+    let layout = Layout::of(&plan.name)?;
+    layout.create()?;
+    log_to(&layout)?;
+    let leash = Leash::hold(input);
+    // One thread for everything: children are tied to the thread that starts them, and this one stays to the end.
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let outcome = runtime.block_on(live(&plan, &layout, leash));
+    match &outcome {
+        Ok(End::Ordered) => layout.remove()?,
+        Ok(End::Orphaned) => layout.remove_all_but_logs()?,
+        Err(error) => {
+            layout.remove_all_but_logs()?;
+            tell(&News::Failed(format!("{error:#}\nAll logs are in {}", layout.logs().display())));
+        }
+    }
+    outcome.map(drop)
+}
+
+async fn live(plan: &Plan, layout: &Layout, mut leash: Leash) -> Result<End> {
+    let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let listener = UnixListener::bind(layout.control_socket()).context("listen for orders")?;
+    let mut attempt = 1;
+    loop {
+        let outcome = tokio::select! {
+            outcome = attempt_once(plan, layout, &listener, &mut leash) => outcome,
+            _ = terminated.recv() => Ok(End::Ordered),
+        };
+        match outcome {
+            Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_TAKEN) => {
+                tracing::warn!("{error:#}");
+                tell(&News::Step("a port was taken; starting again with others".to_owned()));
+                attempt += 1;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn attempt_once(plan: &Plan, layout: &Layout, listener: &UnixListener, leash: &mut Leash) -> Result<End> {
+    layout.forget_attempt()?;
+    let ports = Ports::choose()?;
+    let authority_pem = prepare(plan, layout, &ports)?;
+    let record = Arc::new(watch::Sender::new(new_record(plan, &ports)?));
+    record.borrow().write(layout)?;
+    let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
+    let mut members = Members::new(Arc::clone(&record));
+    let programs = plan.control_plane.join("bin");
+    let setting = Setting { sandbox: &plan.sandbox, programs: &programs, layout, ports: &ports };
+    let started = tokio::select! {
+        started = start(plan, setting, &mut members, &authority_pem, |step| tell(&News::Step(step.to_owned()))) => started.map(Some),
+        () = leash.cut() => Ok(None),
+    };
+    let outcome = match started {
+        Ok(Some(_client)) => {
+            record.send_modify(|record| record.ready = true);
+            record.borrow().write(layout)?;
+            tell(&News::Ready);
+            tokio::select! {
+                () = obey_until_down(listener, &members) => Ok(End::Ordered),
+                () = leash.cut() => Ok(End::Orphaned),
+            }
+        }
+        Ok(None) => Ok(End::Orphaned),
+        Err(error) => Err(error),
+    };
+    record.send_modify(|record| record.ready = false);
+    members.end().await;
+    writer.abort();
+    outcome
+}
+
+async fn obey_until_down(listener: &UnixListener, members: &Members) {
+    loop {
+        let Ok((mut stream, _)) = listener.accept().await else { continue };
+        let Ok(Ok(order)) = timeout(ORDER_PATIENCE, control::receive(&mut stream)).await else { continue };
+        let outcome = if order == Order::Down { Ok(()) } else { members.obey(order).await };
+        if let Err(error) = control::answer(&mut stream, outcome).await {
+            tracing::warn!("{error:#}");
+        }
+        if order == Order::Down {
+            return;
+        }
+    }
+}
+
+fn new_record(plan: &Plan, ports: &Ports) -> Result<Record> {
+    Ok(Record {
+        supervisor: Process::find(std::process::id()).context("find this process in /proc")?,
+        ports: ports.clone(),
+        programs: plan.control_plane.join("bin"),
+        ready: false,
+        components: BTreeMap::new(),
+    })
+}
+
+async fn write_changes(layout: Layout, mut record: watch::Receiver<Record>) {
+    while record.changed().await.is_ok() {
+        let current = record.borrow_and_update().clone();
+        if let Err(error) = current.write(&layout) {
+            tracing::warn!("{error:#}");
+        }
+    }
+}
+
+fn log_to(layout: &Layout) -> Result<()> {
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(layout.supervisor_log())
+        .context("open the supervisor's log")?;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_writer(Mutex::new(file)).with_ansi(false).with_env_filter(filter).init();
+    Ok(())
+}
+
+/// Tells the owner, who may not listen any more.
+fn tell(news: &News) {
+    let Ok(line) = serde_json::to_string(news) else { return };
+    let _ = writeln!(stdout(), "{line}");
+}
