@@ -1,1 +1,39 @@
-//! Placeholder for the workspace skeleton.
+//! The part of a Kubernetes cluster that can change a decision, held in memory and kept current by watches.
+//!
+//! * [`View`]: plain tables of [`Pod`], [`Controller`], [`Autoscaler`], [`LimitRange`], namespaces and scale
+//!   subresources, each trimmed to what a decision reads, changed only by `apply`, `delete` and `reset`.
+//! * [`Watches`]: keeps a [`View`] current. Errors never empty it: it keeps its last state, says since when it is stale
+//!   and tries again for ever.
+//! * [`target`]: which pods an autoscaler means, as a pure function of the [`View`].
+//! * [`oom`]: which containers were killed for want of memory, from two states of one pod.
+//!
+//! Nothing here writes to the cluster.
+
+mod autoscaler;
+mod controller;
+mod freshness;
+mod limit_range;
+pub mod oom;
+mod owner;
+mod pod;
+mod resources;
+mod scale;
+mod scope;
+mod table;
+pub mod target;
+mod view;
+mod watch;
+
+pub use autoscaler::Autoscaler;
+pub use controller::{Controller, WellKnown};
+pub use freshness::{Freshness, Resource};
+pub use limit_range::{LimitRange, LimitRangeItem, LimitType};
+pub use oom::OomKill;
+pub use owner::Owner;
+pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Termination};
+pub use resources::Resources;
+pub use scale::{Scale, ScaleKey};
+pub use scope::Scope;
+pub use table::{Change, Entry, ObjectKey, Table};
+pub use view::{Namespace, View};
+pub use watch::Watches;

@@ -1,0 +1,122 @@
+//! A `VerticalPodAutoscaler` object, parsed from its loose form and stripped of metadata that changes no decision.
+
+use api::ParseError;
+use api::vpa::{self, VerticalPodAutoscaler};
+use kube::core::{DynamicObject, ObjectMeta};
+use model::WorkloadRef;
+
+use crate::table::{Entry, ObjectKey};
+
+/// The annotation that kubectl keeps a copy of the whole object in.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A `VerticalPodAutoscaler` object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Autoscaler {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// The object. Of its metadata only name, namespace, uid, generation, creation time and annotations are kept.
+    pub object: VerticalPodAutoscaler,
+}
+
+impl Autoscaler {
+    /// Reads an object, or says which field cannot be read.
+    pub(crate) fn trim(loose: DynamicObject) -> Result<Self, ParseError> {
+        let key = key(&loose.metadata);
+        let value = serde_json::to_value(loose).map_err(|error| ParseError {
+            kind: "VerticalPodAutoscaler".to_owned(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            field: ".".to_owned(),
+            reason: error.to_string(),
+        })?;
+        let mut object = vpa::parse(value)?;
+        object.metadata = strip(object.metadata);
+        Ok(Self { key, object })
+    }
+
+    /// The workload that the object points at.
+    pub fn target(&self) -> WorkloadRef {
+        let target = &self.object.spec.target_ref;
+        WorkloadRef {
+            api_version: target.api_version.clone(),
+            kind: target.kind.clone(),
+            namespace: self.key.namespace.clone(),
+            name: target.name.clone(),
+        }
+    }
+
+    /// Unique identifier: an object of the same name made later is another autoscaler.
+    pub fn uid(&self) -> &str {
+        self.object.metadata.uid.as_deref().unwrap_or_default()
+    }
+}
+
+pub(crate) fn key(metadata: &ObjectMeta) -> ObjectKey {
+    ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
+fn strip(metadata: ObjectMeta) -> ObjectMeta {
+    let annotations = metadata.annotations.map(|mut annotations| {
+        annotations.remove(LAST_APPLIED);
+        annotations
+    });
+    ObjectMeta {
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        generation: metadata.generation,
+        creation_timestamp: metadata.creation_timestamp,
+        annotations: annotations.filter(|annotations| !annotations.is_empty()),
+        ..ObjectMeta::default()
+    }
+}
+
+impl Entry for Autoscaler {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object() -> Value {
+        json!({
+            "apiVersion": "autoscaling.k8s.io/v1",
+            "kind": "VerticalPodAutoscaler",
+            "metadata": {
+                "namespace": "shop", "name": "web", "uid": "u1", "generation": 3, "resourceVersion": "7",
+                "annotations": {LAST_APPLIED: "{}"},
+                "managedFields": [{"manager": "kubectl", "operation": "Update"}],
+            },
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        })
+    }
+
+    fn trim(object: Value) -> Result<Autoscaler, ParseError> {
+        Autoscaler::trim(serde_json::from_value(object).expect("an object"))
+    }
+
+    #[test]
+    fn metadata_that_changes_no_decision_is_dropped() {
+        let metadata = trim(object()).expect("it parses").object.metadata;
+        let expected = json!({"namespace": "shop", "name": "web", "uid": "u1", "generation": 3});
+        assert_eq!(serde_json::to_value(metadata).expect("metadata"), expected);
+    }
+
+    #[test]
+    fn a_field_that_does_not_parse_is_named() {
+        let mut broken = object();
+        broken["spec"]["resourcePolicy"] =
+            json!({"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1.2.3"}}]});
+        let error = trim(broken).expect_err("1.2.3 is no quantity");
+        assert_eq!((error.namespace.as_str(), error.name.as_str()), ("shop", "web"));
+        assert!(error.field.contains("minAllowed"), "{error}");
+    }
+}

@@ -1,0 +1,239 @@
+//! Workload controllers of the kinds that everybody knows: the pods they select, who made them, how many they want.
+//!
+//! Source: upstream `target/fetcher.go` (`getLabelSelector`) and `updater/restriction` (configured replicas).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::ReplicationController;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use model::{ParseSelectorError, Selector};
+
+use crate::owner::Owner;
+use crate::table::{Entry, ObjectKey};
+
+/// The kinds that are known without asking the API server. They are told by their kind alone, whatever the group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WellKnown {
+    /// `batch/v1` `CronJob`
+    CronJob,
+    /// `apps/v1` `DaemonSet`
+    DaemonSet,
+    /// `apps/v1` `Deployment`
+    Deployment,
+    /// `batch/v1` `Job`
+    Job,
+    /// `apps/v1` `ReplicaSet`
+    ReplicaSet,
+    /// `v1` `ReplicationController`
+    ReplicationController,
+    /// `apps/v1` `StatefulSet`
+    StatefulSet,
+}
+
+impl WellKnown {
+    /// Every kind.
+    pub const ALL: [Self; 7] = [
+        Self::CronJob,
+        Self::DaemonSet,
+        Self::Deployment,
+        Self::Job,
+        Self::ReplicaSet,
+        Self::ReplicationController,
+        Self::StatefulSet,
+    ];
+
+    /// The kind of this name, if it is one of them.
+    pub fn of_kind(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.kind() == kind)
+    }
+
+    /// The name of the kind.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::CronJob => "CronJob",
+            Self::DaemonSet => "DaemonSet",
+            Self::Deployment => "Deployment",
+            Self::Job => "Job",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
+            Self::StatefulSet => "StatefulSet",
+        }
+    }
+
+    /// The name in URLs.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::CronJob => "cronjobs",
+            Self::DaemonSet => "daemonsets",
+            Self::Deployment => "deployments",
+            Self::Job => "jobs",
+            Self::ReplicaSet => "replicasets",
+            Self::ReplicationController => "replicationcontrollers",
+            Self::StatefulSet => "statefulsets",
+        }
+    }
+}
+
+/// A workload controller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Controller {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Which pods are its own, or why its selector cannot be read.
+    pub selector: Result<Selector, ParseSelectorError>,
+    /// The controller that made it.
+    pub owner: Option<Owner>,
+    /// How many pods it is configured to have; none where its kind does not say.
+    pub replicas: Option<i32>,
+}
+
+impl Controller {
+    fn new(metadata: ObjectMeta, selector: Result<Selector, ParseSelectorError>, replicas: Option<i32>) -> Self {
+        Self {
+            key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
+            selector,
+            owner: Owner::controller(metadata.owner_references),
+            replicas,
+        }
+    }
+}
+
+impl Entry for Controller {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+impl From<Deployment> for Controller {
+    fn from(object: Deployment) -> Self {
+        let spec = object.spec;
+        Self::new(object.metadata, of_selector(Some(spec.selector)), Some(spec.replicas.unwrap_or(1)))
+    }
+}
+
+impl From<ReplicaSet> for Controller {
+    fn from(object: ReplicaSet) -> Self {
+        let spec = object.spec;
+        Self::new(object.metadata, of_selector(Some(spec.selector)), Some(spec.replicas.unwrap_or(1)))
+    }
+}
+
+impl From<StatefulSet> for Controller {
+    fn from(object: StatefulSet) -> Self {
+        let spec = object.spec;
+        Self::new(object.metadata, of_selector(Some(spec.selector)), Some(spec.replicas.unwrap_or(1)))
+    }
+}
+
+impl From<DaemonSet> for Controller {
+    fn from(object: DaemonSet) -> Self {
+        let desired = object.status.map(|status| status.desired_number_scheduled);
+        Self::new(object.metadata, of_selector(Some(object.spec.selector)), desired)
+    }
+}
+
+impl From<Job> for Controller {
+    fn from(object: Job) -> Self {
+        let spec = object.spec.unwrap_or_default();
+        Self::new(object.metadata, of_selector(spec.selector), spec.parallelism)
+    }
+}
+
+impl From<CronJob> for Controller {
+    fn from(object: CronJob) -> Self {
+        let template = object.spec.job_template.spec.map(|job| job.template);
+        let labels = template.and_then(|template| template.metadata).and_then(|metadata| metadata.labels);
+        Self::new(object.metadata, Ok(of_labels(labels)), None)
+    }
+}
+
+impl From<ReplicationController> for Controller {
+    fn from(object: ReplicationController) -> Self {
+        let spec = object.spec.unwrap_or_default();
+        Self::new(object.metadata, Ok(of_labels(spec.selector)), Some(spec.replicas.unwrap_or(1)))
+    }
+}
+
+/// No selector selects nothing; an empty one selects everything.
+fn of_selector(selector: Option<LabelSelector>) -> Result<Selector, ParseSelectorError> {
+    let Some(selector) = selector else { return Ok(Selector::nothing()) };
+    let expressions = selector.match_expressions.into_iter().flatten();
+    Selector::from_parts(
+        &selector.match_labels.unwrap_or_default(),
+        expressions.map(|expression| (expression.key, expression.operator, expression.values.unwrap_or_default())),
+    )
+}
+
+fn of_labels(labels: Option<BTreeMap<String, String>>) -> Selector {
+    labels.map_or(Selector::nothing(), Selector::match_labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check<K: DeserializeOwned + Into<Controller>>(spec: &Value, selector: &Selector, replicas: Option<i32>) {
+        let object = json!({
+            "metadata": {
+                "namespace": "shop", "name": "web",
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "u", "controller": true}],
+            },
+            "spec": spec,
+            "status": {
+                "desiredNumberScheduled": 4, "currentNumberScheduled": 1, "numberMisscheduled": 0, "numberReady": 1,
+                "replicas": 9,
+            },
+        });
+        let controller: Controller = serde_json::from_value::<K>(object).expect("an object of the kind").into();
+        assert_eq!(controller.key, ObjectKey::new("shop", "web"));
+        assert_eq!(controller.owner.map(|owner| owner.name).as_deref(), Some("o"));
+        assert_eq!(controller.selector.as_ref(), Ok(selector));
+        assert_eq!(controller.replicas, replicas);
+    }
+
+    #[test]
+    fn each_kind_says_which_pods_it_selects_and_how_many_it_wants() {
+        let web = Selector::match_labels([("app", "web")]);
+        let selector = json!({"matchLabels": {"app": "web"}});
+        let template = json!({"metadata": {"labels": {"app": "web"}}});
+        check::<Deployment>(&json!({"selector": selector, "replicas": 3, "template": template}), &web, Some(3));
+        check::<Deployment>(&json!({"selector": selector, "template": template}), &web, Some(1));
+        check::<ReplicaSet>(&json!({"selector": selector, "replicas": 0}), &web, Some(0));
+        check::<StatefulSet>(&json!({"selector": selector, "template": template, "serviceName": ""}), &web, Some(1));
+        check::<DaemonSet>(&json!({"selector": selector, "template": template}), &web, Some(4));
+        check::<ReplicationController>(&json!({"selector": {"app": "web"}, "replicas": 2}), &web, Some(2));
+        check::<Job>(&json!({"selector": selector, "template": template, "parallelism": 5}), &web, Some(5));
+        let schedule = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}});
+        check::<CronJob>(&schedule, &web, None);
+    }
+
+    #[test]
+    fn expressions_are_part_of_the_selector() {
+        let selector = json!({"matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]});
+        let expected = "tier in (a,b)".parse().expect("a selector");
+        check::<Deployment>(&json!({"selector": selector, "template": {}}), &expected, Some(1));
+    }
+
+    #[test]
+    fn absent_labels_select_nothing() {
+        check::<ReplicationController>(&json!({}), &Selector::nothing(), Some(1));
+        let schedule = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {}}}});
+        check::<CronJob>(&schedule, &Selector::nothing(), None);
+        check::<Job>(&json!({"template": {}}), &Selector::nothing(), None);
+    }
+
+    #[test]
+    fn kinds_are_known_by_their_name() {
+        for known in WellKnown::ALL {
+            assert_eq!(WellKnown::of_kind(known.kind()), Some(known));
+        }
+        assert_eq!(WellKnown::of_kind("Rollout"), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! How far the view of one kind of object can be trusted: synced once, and stale since when.
+
+use jiff::Timestamp;
+
+/// The kinds of object that are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Resource {
+    /// Pods that are not Pending.
+    Pods,
+    /// One kind of workload controller.
+    Controllers(crate::WellKnown),
+    /// `VerticalPodAutoscaler` objects.
+    Autoscalers,
+    /// `LimitRange` objects.
+    LimitRanges,
+    /// Namespaces.
+    Namespaces,
+}
+
+impl Resource {
+    /// The name that metrics and logs use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pods => "pods",
+            Self::Controllers(kind) => kind.plural(),
+            Self::Autoscalers => "verticalpodautoscalers",
+            Self::LimitRanges => "limitranges",
+            Self::Namespaces => "namespaces",
+        }
+    }
+}
+
+/// The state of one watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Freshness {
+    /// Whether the whole list was read at least once.
+    pub synced: bool,
+    /// Since when changes may have been missed; none while the watch is up.
+    pub stale_since: Option<Timestamp>,
+    /// Failures so far.
+    pub errors: u64,
+    /// Objects so far that did not parse and were passed over.
+    pub rejected: u64,
+}
+
+impl Freshness {
+    /// A list was read completely.
+    pub(crate) fn listed(&mut self) {
+        self.synced = true;
+        self.stale_since = None;
+    }
+
+    /// The watch goes on from where it broke off.
+    pub(crate) fn resumed(&mut self) {
+        self.stale_since = None;
+    }
+
+    /// The watch broke, or could not be taken up. The first failure in a row counts.
+    pub(crate) fn failed(&mut self, now: Timestamp) {
+        self.errors += 1;
+        self.stale_since.get_or_insert(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn staleness_begins_with_the_first_failure_in_a_row() {
+        let second = |second| Timestamp::from_second(second).expect("in range");
+        let mut freshness = Freshness::default();
+        freshness.listed();
+        freshness.failed(second(10));
+        freshness.failed(second(20));
+        assert_eq!(freshness, Freshness { synced: true, stale_since: Some(second(10)), errors: 2, rejected: 0 });
+        freshness.resumed();
+        assert_eq!(freshness.stale_since, None);
+    }
+}

@@ -1,0 +1,25 @@
+//! The controller that made an object: the owner reference marked as controller.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+/// An object's controller, in the object's own namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Group and version, such as `apps/v1`.
+    pub api_version: String,
+    /// Kind, such as `ReplicaSet`.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// Unique identifier: an object of the same name made later is another owner.
+    pub uid: String,
+}
+
+impl Owner {
+    /// The first owner that is marked as controller.
+    pub(crate) fn controller(references: Option<Vec<OwnerReference>>) -> Option<Self> {
+        let reference = references?.into_iter().find(|reference| reference.controller == Some(true))?;
+        let OwnerReference { api_version, kind, name, uid, .. } = reference;
+        Some(Self { api_version, kind, name, uid })
+    }
+}

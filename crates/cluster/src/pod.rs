@@ -1,0 +1,257 @@
+//! A pod, trimmed to what can change a decision.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1;
+use model::Labels;
+
+use crate::owner::Owner;
+use crate::resources::{Resources, effective};
+use crate::table::{Entry, ObjectKey};
+
+/// A pod that is not Pending.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pod {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique identifier: a pod of the same name made later is another pod.
+    pub uid: String,
+    /// All labels.
+    pub labels: Labels,
+    /// Where the pod is in its life.
+    pub phase: Phase,
+    /// The controller that made it.
+    pub owner: Option<Owner>,
+    /// When the kubelet took the pod on.
+    pub started_at: Option<Timestamp>,
+    /// The containers that are sized: not init containers, not ephemeral ones.
+    pub containers: Vec<Container>,
+    /// Names of init containers; their usage is not a sample of any container.
+    pub init_containers: Vec<String>,
+}
+
+/// Where a pod is in its life.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Not started yet.
+    Pending,
+    /// At least one container runs, or will again.
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// All containers ended, at least one badly.
+    Failed,
+    /// The node cannot be asked, or the phase is not known here.
+    #[default]
+    Unknown,
+}
+
+/// One container of a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Container {
+    /// Name, unique within the pod.
+    pub name: String,
+    /// Requests in effect.
+    pub requests: Resources,
+    /// Limits in effect.
+    pub limits: Resources,
+    /// What the kubelet says about it; none before it says anything.
+    pub status: Option<ContainerStatus>,
+}
+
+/// What the kubelet says about a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerStatus {
+    /// How often it was restarted.
+    pub restart_count: i32,
+    /// What it does now.
+    pub state: ContainerState,
+    /// How it ended the time before.
+    pub last_termination: Option<Termination>,
+}
+
+/// What a container does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContainerState {
+    /// Neither running nor ended: waits for an image, or for its back-off to pass.
+    Waiting,
+    /// Runs.
+    Running,
+    /// Ended.
+    Terminated(Termination),
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Termination {
+    /// The kubelet's word for it, such as `OOMKilled`.
+    pub reason: String,
+    /// When it began to run.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+}
+
+impl Pod {
+    /// Keeps what can change a decision.
+    pub(crate) fn trim(pod: v1::Pod) -> Self {
+        let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
+        let mut statuses: BTreeMap<String, v1::ContainerStatus> =
+            status.container_statuses.into_iter().flatten().map(|status| (status.name.clone(), status)).collect();
+        Self {
+            key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
+            uid: metadata.uid.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default().into(),
+            phase: Phase::of(status.phase.as_deref()),
+            owner: Owner::controller(metadata.owner_references),
+            started_at: status.start_time.map(|time| time.0),
+            containers: spec
+                .containers
+                .into_iter()
+                .map(|container| {
+                    let status = statuses.remove(&container.name);
+                    Container::trim(container, status)
+                })
+                .collect(),
+            init_containers: spec.init_containers.into_iter().flatten().map(|container| container.name).collect(),
+        }
+    }
+
+    /// Whether all containers have ended for good.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+}
+
+impl Phase {
+    fn of(text: Option<&str>) -> Self {
+        match text {
+            Some("Pending") => Self::Pending,
+            Some("Running") => Self::Running,
+            Some("Succeeded") => Self::Succeeded,
+            Some("Failed") => Self::Failed,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl Container {
+    fn trim(container: v1::Container, status: Option<v1::ContainerStatus>) -> Self {
+        let reported = status.as_ref().and_then(|status| status.resources.as_ref());
+        let (requests, limits) = effective(reported, container.resources.as_ref());
+        Self { name: container.name, requests, limits, status: status.map(ContainerStatus::trim) }
+    }
+}
+
+impl ContainerStatus {
+    fn trim(status: v1::ContainerStatus) -> Self {
+        let state = status.state.unwrap_or_default();
+        Self {
+            restart_count: status.restart_count,
+            state: match (state.terminated, state.running) {
+                (Some(terminated), _) => ContainerState::Terminated(Termination::trim(terminated)),
+                (None, Some(_)) => ContainerState::Running,
+                (None, None) => ContainerState::Waiting,
+            },
+            last_termination: status.last_state.and_then(|state| state.terminated).map(Termination::trim),
+        }
+    }
+}
+
+impl Termination {
+    fn trim(state: v1::ContainerStateTerminated) -> Self {
+        Self {
+            reason: state.reason.unwrap_or_default(),
+            started_at: state.started_at.map(|time| time.0),
+            finished_at: state.finished_at.map(|time| time.0),
+        }
+    }
+}
+
+impl Entry for Pod {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cpu, Memory};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn full_pod() -> Value {
+        json!({
+            "metadata": {
+                "namespace": "shop", "name": "web-1", "uid": "u1", "resourceVersion": "7", "labels": {"app": "web"},
+                "managedFields": [{"manager": "kubelet", "operation": "Update"}],
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Thing", "name": "aside", "uid": "u8"},
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u9", "controller": true},
+                ],
+            },
+            "spec": {
+                "initContainers": [{"name": "setup"}],
+                "containers": [
+                    {"name": "web", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}},
+                    {"name": "proxy", "resources": {"limits": {"memory": "32Mi"}}},
+                ],
+            },
+            "status": {
+                "phase": "Running",
+                "startTime": "2026-01-01T00:00:00Z",
+                "containerStatuses": [{
+                    "name": "web", "restartCount": 2, "ready": true, "image": "web", "imageID": "",
+                    "state": {"running": {"startedAt": "2026-01-01T01:00:00Z"}},
+                    "lastState": {"terminated": {
+                        "exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:59:00Z",
+                    }},
+                    "resources": {"requests": {"cpu": "200m", "memory": "128Mi"}},
+                }],
+            },
+        })
+    }
+
+    fn trim(pod: Value) -> Pod {
+        Pod::trim(serde_json::from_value(pod).expect("a pod"))
+    }
+
+    fn check(change: impl FnOnce(&mut Value), equal: bool) {
+        let mut changed = full_pod();
+        change(&mut changed);
+        assert_eq!(trim(full_pod()) == trim(changed.clone()), equal, "{changed}");
+    }
+
+    #[test]
+    fn what_decisions_read_is_kept() {
+        let pod = trim(full_pod());
+        assert_eq!(pod.key, ObjectKey::new("shop", "web-1"));
+        assert_eq!(pod.labels, Labels::from_iter([("app", "web")]));
+        assert_eq!(pod.phase, Phase::Running);
+        assert_eq!(pod.owner.expect("it has a controller").name, "web");
+        assert_eq!(pod.init_containers, ["setup"]);
+        let [web, proxy] = pod.containers.as_slice() else { panic!("two containers") };
+        assert_eq!(
+            web.requests,
+            Resources { cpu: Some(Cpu::from_millicores(200)), memory: Some(Memory::from_bytes(128 << 20)) }
+        );
+        assert_eq!(web.status.as_ref().expect("reported").state, ContainerState::Running);
+        assert_eq!(proxy.limits, Resources { cpu: None, memory: Some(Memory::from_bytes(32 << 20)) });
+        assert_eq!(proxy.status, None);
+    }
+
+    #[test]
+    fn only_what_decisions_read_makes_a_difference() {
+        check(|pod| pod["metadata"]["resourceVersion"] = json!("8"), true);
+        check(|pod| pod["metadata"]["managedFields"] = json!([]), true);
+        check(|pod| pod["metadata"]["annotations"] = json!({"a": "b"}), true);
+        check(|pod| pod["status"]["containerStatuses"][0]["ready"] = json!(false), true);
+        check(|pod| pod["metadata"]["labels"]["app"] = json!("api"), false);
+        check(|pod| pod["status"]["phase"] = json!("Failed"), false);
+        check(|pod| pod["status"]["containerStatuses"][0]["restartCount"] = json!(3), false);
+    }
+}

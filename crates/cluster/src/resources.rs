@@ -1,0 +1,66 @@
+//! The resources that a container has in effect: what the kubelet reports, or what its specification asks for.
+//!
+//! Source: upstream `pkg/utils/resources/resourcehelpers.go`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use model::{Cpu, Memory, Quantity};
+
+/// CPU and memory; none where nothing is set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// CPU, rounded up to millicores.
+    pub cpu: Option<Cpu>,
+    /// Memory, rounded up to bytes.
+    pub memory: Option<Memory>,
+}
+
+impl Resources {
+    /// Reads a resource list. The API server lets only quantities through, so one that does not parse is as good as unset.
+    pub(crate) fn of(list: Option<&BTreeMap<String, Text>>) -> Self {
+        let quantity = |name: &str| list?.get(name)?.0.parse::<Quantity>().ok();
+        Self { cpu: quantity("cpu").as_ref().map(Cpu::from), memory: quantity("memory").as_ref().map(Memory::from) }
+    }
+}
+
+/// Requests and limits: the status goes before the specification as a whole, even where it sets less.
+pub(crate) fn effective(
+    status: Option<&ResourceRequirements>,
+    spec: Option<&ResourceRequirements>,
+) -> (Resources, Resources) {
+    let Some(resources) = status.or(spec) else {
+        return (Resources::default(), Resources::default());
+    };
+    (Resources::of(resources.requests.as_ref()), Resources::of(resources.limits.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirements(requests: &[(&str, &str)]) -> ResourceRequirements {
+        let list = requests.iter().map(|(name, text)| ((*name).to_owned(), Text((*text).to_owned()))).collect();
+        ResourceRequirements { requests: Some(list), ..Default::default() }
+    }
+
+    fn check(status: Option<&[(&str, &str)]>, spec: Option<&[(&str, &str)]>, expected: (Option<i64>, Option<i64>)) {
+        let (requests, _) = effective(status.map(requirements).as_ref(), spec.map(requirements).as_ref());
+        let amounts = (requests.cpu.map(Cpu::millicores), requests.memory.map(Memory::bytes));
+        assert_eq!(amounts, expected, "{status:?} {spec:?}");
+    }
+
+    #[test]
+    fn the_status_goes_before_the_specification() {
+        check(Some(&[("cpu", "2"), ("memory", "1Gi")]), Some(&[("cpu", "1")]), (Some(2000), Some(1 << 30)));
+        check(Some(&[]), Some(&[("cpu", "1"), ("memory", "1Gi")]), (None, None));
+        check(None, Some(&[("cpu", "1"), ("memory", "1Gi")]), (Some(1000), Some(1 << 30)));
+        check(None, None, (None, None));
+    }
+
+    #[test]
+    fn fractions_round_up() {
+        check(None, Some(&[("cpu", "1500u"), ("memory", "1500m")]), (Some(2), Some(2)));
+    }
+}

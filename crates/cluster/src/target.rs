@@ -1,0 +1,139 @@
+//! Which pods an autoscaler means: from its `targetRef` to a selector, as a pure function of the view.
+//!
+//! A target must be the topmost controller of its kind: a Deployment, not a `ReplicaSet` of it. The texts are those of
+//! the condition `ConfigUnsupported`. Source: upstream `target/fetcher.go`, `target/controller_fetcher` and
+//! `recommender/input/cluster_feeder.go` (`getSelector`, `validateTargetRef`).
+
+#[cfg(test)]
+mod tests;
+mod topmost;
+
+use model::{Selector, WorkloadRef};
+
+use crate::controller::WellKnown;
+use crate::scale::{Scale, ScaleKey};
+use crate::table::ObjectKey;
+use crate::view::View;
+
+pub use topmost::topmost;
+
+/// What a target comes down to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolution {
+    /// These pods.
+    Pods(Selector),
+    /// The target cannot be used.
+    Unsupported {
+        /// The message of the condition.
+        message: String,
+        /// Whether it may pass by itself: the selector that was known before stays true until then.
+        transient: bool,
+    },
+    /// Not known yet: this scale subresource has not been asked.
+    Waiting(ScaleKey),
+}
+
+/// Why a question about a workload has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// A controller of a well-known kind is not there.
+    #[error("{kind} {namespace}/{name} does not exist", kind = .0.kind, namespace = .0.namespace, name = .0.name)]
+    Missing(WorkloadRef),
+    /// The scale subresource of an object of another kind cannot be used.
+    #[error("unhandled targetRef {} / {} / {}, last error {reason}", .workload.api_version, .workload.kind, .workload.name)]
+    Unhandled {
+        /// The object.
+        workload: WorkloadRef,
+        /// Why not.
+        reason: String,
+        /// Whether it may pass by itself.
+        transient: bool,
+    },
+    /// The `apiVersion` or the selector is malformed.
+    #[error("{0}")]
+    Malformed(String),
+    /// Static pods belong to a node, which is no controller.
+    #[error("node is not a valid owner")]
+    Node,
+    /// Somebody owns their owner.
+    #[error("cycle detected in ownership chain")]
+    Cycle,
+    /// A scale subresource has not been asked yet.
+    #[error("the scale subresource of {kind} {namespace}/{name} has not been read yet", kind = .0.kind, namespace = .0.namespace, name = .0.name)]
+    Waiting(ScaleKey),
+}
+
+impl TargetError {
+    fn is_transient(&self) -> bool {
+        matches!(self, Self::Unhandled { transient: true, .. })
+    }
+}
+
+/// The pods that `target` means, if an autoscaler may point at it.
+pub fn resolve(view: &View, target: &WorkloadRef) -> Resolution {
+    selector(view, target)
+        .map_err(|error| unsupported(error, |error| format!("Cannot read targetRef. Reason: {error}")))
+        .and_then(|selector| validate(view, target).map(|()| selector))
+        .map_or_else(|unsupported| unsupported, Resolution::Pods)
+}
+
+/// The scale subresources that decide about `target`, as far as they are known already.
+pub fn scales(view: &View, target: &WorkloadRef) -> Vec<ScaleKey> {
+    topmost::chain(view, target)
+        .iter()
+        .filter(|workload| WellKnown::of_kind(&workload.kind).is_none() && !topmost::is_node(workload))
+        .filter_map(|workload| ScaleKey::of(workload).ok())
+        .collect()
+}
+
+/// Which pods are a workload's own.
+fn selector(view: &View, workload: &WorkloadRef) -> Result<Selector, TargetError> {
+    if let Some(kind) = WellKnown::of_kind(&workload.kind) {
+        let key = ObjectKey::new(&workload.namespace, &workload.name);
+        let controller = view.controller(kind, &key).ok_or_else(|| TargetError::Missing(workload.clone()))?;
+        return controller.selector.clone().map_err(|error| TargetError::Malformed(error.to_string()));
+    }
+    let unhandled =
+        |reason: String, transient| TargetError::Unhandled { workload: workload.clone(), reason, transient };
+    if topmost::is_node(workload) {
+        return Err(unhandled(TargetError::Node.to_string(), false));
+    }
+    let key = ScaleKey::of(workload).map_err(TargetError::Malformed)?;
+    match view.scale(&key) {
+        None => Err(TargetError::Waiting(key)),
+        Some(Scale::Found { selector, .. }) if selector.is_empty() => {
+            let (namespace, name) = (&workload.namespace, &workload.name);
+            Err(unhandled(format!("resource {namespace}/{name} has an empty selector for scale sub-resource"), false))
+        }
+        Some(Scale::Found { selector, .. }) => {
+            selector.parse().map_err(|error: model::ParseSelectorError| unhandled(error.to_string(), false))
+        }
+        Some(Scale::NotFound { reason }) => Err(unhandled(reason.clone(), false)),
+        Some(Scale::Failed { reason, transient }) => Err(unhandled(reason.clone(), *transient)),
+    }
+}
+
+/// Whether the target is its own topmost controller, down to the text of its `apiVersion`.
+fn validate(view: &View, target: &WorkloadRef) -> Result<(), Resolution> {
+    let name = format!("{}.{}/{}", target.api_version, target.kind, target.name);
+    let permanent = |message: String| Err(Resolution::Unsupported { message, transient: false });
+    match topmost(view, target) {
+        Ok(Some(top)) if top == *target => Ok(()),
+        Ok(Some(_)) => permanent(format!(
+            "The target {name} has a parent controller but it should point to a topmost well-known or scalable controller"
+        )),
+        Ok(None) => permanent(format!(
+            "Unknown error during checking if target {name} is a topmost well-known or scalable controller"
+        )),
+        Err(error) => Err(unsupported(error, |error| {
+            format!("Error checking if target {name} is a topmost well-known or scalable controller: {error}")
+        })),
+    }
+}
+
+fn unsupported(error: TargetError, message: impl FnOnce(&TargetError) -> String) -> Resolution {
+    match error {
+        TargetError::Waiting(key) => Resolution::Waiting(key),
+        error => Resolution::Unsupported { message: message(&error), transient: error.is_transient() },
+    }
+}

@@ -1,0 +1,82 @@
+//! Everything that is known of the cluster, as plain tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::autoscaler::Autoscaler;
+use crate::controller::{Controller, WellKnown};
+use crate::freshness::{Freshness, Resource};
+use crate::limit_range::LimitRange;
+use crate::pod::Pod;
+use crate::scale::{ReadScale, Scale, ScaleKey};
+use crate::table::{Entry, ObjectKey, Table};
+
+/// The cluster as last seen.
+#[derive(Debug, Default)]
+pub struct View {
+    /// Pods that are not Pending.
+    pub pods: Table<Pod>,
+    /// `VerticalPodAutoscaler` objects. One that stops parsing stays as it last was.
+    pub autoscalers: Table<Autoscaler>,
+    /// `LimitRange` objects.
+    pub limit_ranges: Table<LimitRange>,
+    /// Namespaces.
+    pub namespaces: Table<Namespace>,
+    pub(crate) controllers: BTreeMap<WellKnown, Table<Controller>>,
+    pub(crate) scales: Table<ReadScale>,
+    pub(crate) freshness: BTreeMap<Resource, Freshness>,
+}
+
+/// A namespace that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+}
+
+impl Entry for Namespace {
+    type Key = String;
+
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+}
+
+impl View {
+    /// The controller of a well-known kind.
+    pub fn controller(&self, kind: WellKnown, key: &ObjectKey) -> Option<&Arc<Controller>> {
+        self.controllers.get(&kind)?.get(key)
+    }
+
+    /// The controllers of one kind, to change them.
+    pub fn controllers_mut(&mut self, kind: WellKnown) -> &mut Table<Controller> {
+        self.controllers.entry(kind).or_default()
+    }
+
+    /// What the scale subresource of an object of another kind said; none before it was asked.
+    pub fn scale(&self, key: &ScaleKey) -> Option<&Scale> {
+        self.scales.get(key).map(|read| &read.scale)
+    }
+
+    /// The pods of one namespace.
+    pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
+        self.pods.starting_at(ObjectKey::new(namespace, "")).take_while(move |pod| pod.key.namespace == namespace)
+    }
+
+    /// Whether every watched list was read at least once. Nothing should be decided before.
+    pub fn is_synced(&self) -> bool {
+        self.freshness.values().all(|freshness| freshness.synced)
+    }
+
+    /// Since when changes of anything may have been missed; none while all watches are up.
+    pub fn stale_since(&self) -> Option<Timestamp> {
+        self.freshness.values().filter_map(|freshness| freshness.stale_since).min()
+    }
+
+    /// The state of each watch.
+    pub fn freshness(&self) -> impl Iterator<Item = (Resource, &Freshness)> {
+        self.freshness.iter().map(|(resource, freshness)| (*resource, freshness))
+    }
+}

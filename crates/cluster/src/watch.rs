@@ -1,0 +1,178 @@
+//! Keeps a [`View`] current: one task per kind of object, each listing and watching for ever.
+
+mod failure;
+mod feed;
+mod follow;
+mod retry;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1;
+use kube::api::{Api, DynamicObject};
+use kube::core::ApiResource;
+use kube::{Client, Resource as _};
+use serde::de::DeserializeOwned;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use api::vpa::VerticalPodAutoscaler;
+
+use crate::autoscaler::{self, Autoscaler};
+use crate::controller::{Controller, WellKnown};
+use crate::freshness::Resource;
+use crate::limit_range::LimitRange;
+use crate::oom::{OomKill, oom_kills};
+use crate::pod::Pod;
+use crate::scale;
+use crate::scope::Scope;
+use crate::table::{Change, ObjectKey};
+use crate::view::{Namespace, View};
+use feed::{Feed, Reading};
+use follow::follow;
+
+/// Watches of some kinds of object into one [`View`]. They end when this is dropped.
+pub struct Watches {
+    client: Client,
+    scope: Scope,
+    store: Arc<watch::Sender<View>>,
+    tasks: JoinSet<()>,
+}
+
+impl Watches {
+    /// No watches yet, over the objects of `scope`.
+    pub fn new(client: Client, scope: Scope) -> Self {
+        Self { client, scope, store: Arc::new(watch::Sender::new(View::default())), tasks: JoinSet::new() }
+    }
+
+    /// The view, which wakes its readers only for changes that can change a decision. Borrow it briefly.
+    pub fn view(&self) -> watch::Receiver<View> {
+        self.store.subscribe()
+    }
+
+    /// Watches pods that are not Pending. Kills for want of memory go to `kills`; when it is full they are dropped and
+    /// logged, so that a slow reader cannot stall the watch.
+    #[must_use]
+    pub fn pods(mut self, kills: mpsc::Sender<OomKill>) -> Self {
+        let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods)
+            .on_change(move |change| report_kills(&kills, change));
+        let scope = self.scope.clone();
+        let read = move |pod: v1::Pod| keep_within(&scope, Pod::trim(pod), |pod| &pod.key);
+        self.tasks.spawn(follow(self.namespaced(), Some("status.phase!=Pending"), read, feed));
+        self
+    }
+
+    /// Watches workload controllers of the well-known kinds.
+    #[must_use]
+    pub fn controllers(mut self) -> Self {
+        self.controller::<CronJob>(WellKnown::CronJob);
+        self.controller::<DaemonSet>(WellKnown::DaemonSet);
+        self.controller::<Deployment>(WellKnown::Deployment);
+        self.controller::<Job>(WellKnown::Job);
+        self.controller::<ReplicaSet>(WellKnown::ReplicaSet);
+        self.controller::<v1::ReplicationController>(WellKnown::ReplicationController);
+        self.controller::<StatefulSet>(WellKnown::StatefulSet);
+        self
+    }
+
+    fn controller<K>(&mut self, kind: WellKnown)
+    where
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + DeserializeOwned
+            + Clone
+            + Debug
+            + Send
+            + 'static,
+        Controller: From<K>,
+    {
+        let feed = Feed::new(Resource::Controllers(kind), &self.store, move |view| view.controllers_mut(kind));
+        let scope = self.scope.clone();
+        let read = move |object: K| keep_within(&scope, Controller::from(object), |controller| &controller.key);
+        self.tasks.spawn(follow(self.namespaced::<K>(), None, read, feed));
+    }
+
+    /// Watches `VerticalPodAutoscaler` objects. One that does not parse is logged and counted; its last good state stays.
+    #[must_use]
+    pub fn autoscalers(mut self) -> Self {
+        let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
+        let api: Api<DynamicObject> = match &self.scope.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        let feed = Feed::new(Resource::Autoscalers, &self.store, |view| &mut view.autoscalers);
+        let scope = self.scope.clone();
+        self.tasks.spawn(follow(api, None, move |object| read_autoscaler(&scope, object), feed));
+        self
+    }
+
+    /// Watches `LimitRange` objects.
+    #[must_use]
+    pub fn limit_ranges(mut self) -> Self {
+        let feed = Feed::new(Resource::LimitRanges, &self.store, |view| &mut view.limit_ranges);
+        let scope = self.scope.clone();
+        let read = move |object: v1::LimitRange| keep_within(&scope, LimitRange::trim(object), |range| &range.key);
+        self.tasks.spawn(follow(self.namespaced(), None, read, feed));
+        self
+    }
+
+    /// Watches namespaces.
+    #[must_use]
+    pub fn namespaces(mut self) -> Self {
+        let feed = Feed::new(Resource::Namespaces, &self.store, |view| &mut view.namespaces);
+        let scope = self.scope.clone();
+        let read = move |object: v1::Namespace| {
+            let name = object.metadata.name.unwrap_or_default();
+            if scope.includes(&name) { Reading::Keep(Namespace { name }) } else { Reading::Outside(name) }
+        };
+        self.tasks.spawn(follow(Api::<v1::Namespace>::all(self.client.clone()), None, read, feed));
+        self
+    }
+
+    /// Keeps the scale subresources current that the targets of autoscalers ask for.
+    #[must_use]
+    pub fn scales(mut self) -> Self {
+        self.tasks.spawn(scale::keep(self.client.clone(), Arc::clone(&self.store)));
+        self
+    }
+
+    fn namespaced<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        match &self.scope.namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        }
+    }
+}
+
+fn keep_within<T: crate::Entry<Key = ObjectKey>>(
+    scope: &Scope,
+    object: T,
+    key: impl FnOnce(&T) -> &ObjectKey,
+) -> Reading<T> {
+    if scope.includes(&key(&object).namespace) { Reading::Keep(object) } else { Reading::Outside(object.key()) }
+}
+
+fn read_autoscaler(scope: &Scope, object: DynamicObject) -> Reading<Autoscaler> {
+    let key = autoscaler::key(object.meta());
+    if !scope.includes(&key.namespace) {
+        return Reading::Outside(key);
+    }
+    match Autoscaler::trim(object) {
+        Ok(autoscaler) => Reading::Keep(autoscaler),
+        Err(error) => Reading::Broken(key, error.to_string()),
+    }
+}
+
+fn report_kills(kills: &mpsc::Sender<OomKill>, change: &Change<Pod>) {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else { return };
+    for kill in oom_kills(old, new) {
+        if let Err(error) = kills.try_send(kill) {
+            tracing::warn!(pod = %new.key, %error, "an out-of-memory kill was dropped");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Why a list or a watch ended, and where to go on from.
+
+use kube::Error;
+use kube::core::Status;
+use tokio::time::error::Elapsed;
+
+/// HTTP status of a watch from a version that the server has forgotten.
+const GONE: u16 = 410;
+
+/// A list or a watch did not end well.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The request failed, or its answer could not be read.
+    #[error("{}", words(.0))]
+    Request(#[from] Error),
+    /// The server ended the watch with an error.
+    #[error("{}", .0.message)]
+    Watch(Box<Status>),
+    /// Nothing was heard for longer than a healthy server is silent.
+    #[error("the API server did not answer in time")]
+    Silent(#[from] Elapsed),
+    /// A list came without the version to watch from.
+    #[error("the list carries no resourceVersion")]
+    NoVersion,
+}
+
+impl Failure {
+    /// Whether the watch cannot go on where it broke off: everything has to be listed again.
+    pub(super) fn needs_list(&self) -> bool {
+        match self {
+            Self::Request(Error::Api(status)) | Self::Watch(status) => status.code == GONE,
+            Self::Request(Error::SerdeError(_)) | Self::NoVersion => true,
+            Self::Request(_) | Self::Silent(_) => false,
+        }
+    }
+}
+
+/// The API server's own words where there are any.
+fn words(error: &Error) -> String {
+    match error {
+        Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
+}

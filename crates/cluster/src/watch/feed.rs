@@ -1,0 +1,196 @@
+//! Moves what one watch reads into its table of the view, and wakes readers only when the table changed.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::failure::Failure;
+use crate::freshness::{Freshness, Resource};
+use crate::table::{Change, Entry, Table};
+use crate::view::View;
+
+/// What became of an object when it was trimmed.
+pub(super) enum Reading<T: Entry> {
+    /// It counts.
+    Keep(T),
+    /// It is outside the scope, as good as not there.
+    Outside(T::Key),
+    /// It does not parse, and why; its last good state stays.
+    Broken(T::Key, String),
+}
+
+type Pick<T> = dyn Fn(&mut View) -> &mut Table<T> + Send + Sync;
+type Listener<T> = dyn Fn(&Change<T>) + Send + Sync;
+
+/// One watch's way into the view.
+pub(super) struct Feed<T: Entry> {
+    resource: Resource,
+    store: Arc<watch::Sender<View>>,
+    table: Box<Pick<T>>,
+    on_change: Box<Listener<T>>,
+}
+
+impl<T: Entry> Feed<T> {
+    /// Announces the resource: the view is not synced before it is.
+    pub(super) fn new(
+        resource: Resource,
+        store: &Arc<watch::Sender<View>>,
+        table: impl Fn(&mut View) -> &mut Table<T> + Send + Sync + 'static,
+    ) -> Self {
+        store.send_modify(|view| {
+            view.freshness.entry(resource).or_default();
+        });
+        Self { resource, store: Arc::clone(store), table: Box::new(table), on_change: Box::new(|_| ()) }
+    }
+
+    /// Calls `on_change` for each change, after the view shows it.
+    pub(super) fn on_change(self, on_change: impl Fn(&Change<T>) + Send + Sync + 'static) -> Self {
+        Self { on_change: Box::new(on_change), ..self }
+    }
+
+    /// An object was added or modified.
+    pub(super) fn apply(&self, reading: Reading<T>) {
+        match reading {
+            Reading::Keep(object) => {
+                let object = Arc::new(object);
+                self.change(|table| table.apply(object).into_iter().collect());
+            }
+            Reading::Outside(key) => self.change(|table| table.delete(&key).into_iter().collect()),
+            Reading::Broken(_, reason) => self.reject(&reason),
+        }
+    }
+
+    /// An object was deleted.
+    pub(super) fn delete(&self, reading: Reading<T>) {
+        let key = match reading {
+            Reading::Keep(object) => object.key(),
+            Reading::Outside(key) | Reading::Broken(key, _) => key,
+        };
+        self.change(|table| table.delete(&key).into_iter().collect());
+    }
+
+    /// Everything was listed. Objects that do not parse keep the state that they had.
+    pub(super) fn reset(&self, readings: Vec<Reading<T>>) {
+        let (mut objects, mut broken) = (Vec::with_capacity(readings.len()), Vec::new());
+        for reading in readings {
+            match reading {
+                Reading::Keep(object) => objects.push(Arc::new(object)),
+                Reading::Outside(_) => {}
+                Reading::Broken(key, reason) => {
+                    self.reject(&reason);
+                    broken.push(key);
+                }
+            }
+        }
+        self.change(|table| {
+            objects.extend(broken.iter().filter_map(|key| table.get(key)).cloned());
+            table.reset(objects)
+        });
+        self.note(Freshness::listed);
+    }
+
+    /// The watch is up, from where it broke off.
+    pub(super) fn resumed(&self) {
+        self.note(Freshness::resumed);
+    }
+
+    /// The watch is down.
+    pub(super) fn failed(&self, failure: &Failure) {
+        tracing::warn!(resource = self.resource.name(), error = %failure, "watch failed, the last state stays");
+        self.note(|freshness| freshness.failed(Timestamp::now()));
+    }
+
+    fn reject(&self, reason: &str) {
+        tracing::warn!(resource = self.resource.name(), reason, "object does not parse, its last good state stays");
+        self.note(|freshness| freshness.rejected += 1);
+    }
+
+    fn change(&self, verb: impl FnOnce(&mut Table<T>) -> Vec<Change<T>>) {
+        let mut changes = Vec::new();
+        self.store.send_if_modified(|view| {
+            changes = verb((self.table)(view));
+            !changes.is_empty()
+        });
+        changes.iter().for_each(&self.on_change);
+    }
+
+    /// Counters alone wake nobody; becoming synced, stale or current again does.
+    fn note(&self, change: impl FnOnce(&mut Freshness)) {
+        self.store.send_if_modified(|view| {
+            let freshness = view.freshness.entry(self.resource).or_default();
+            let before = (freshness.synced, freshness.stale_since);
+            change(freshness);
+            before != (freshness.synced, freshness.stale_since)
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::Namespace;
+
+    type Verb = fn(&Feed<Namespace>);
+
+    fn keep(name: &str) -> Reading<Namespace> {
+        Reading::Keep(Namespace { name: name.to_owned() })
+    }
+
+    fn broken(name: &str) -> Reading<Namespace> {
+        Reading::Broken(name.to_owned(), "it is broken".to_owned())
+    }
+
+    /// Starts with a listed namespace `a`; `names` and `woken` are the content afterwards and whether readers woke.
+    fn check(verb: Verb, names: &[&str], woken: bool) {
+        let store = Arc::new(watch::Sender::new(View::default()));
+        let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+        feed.reset(vec![keep("a")]);
+        let mut view = store.subscribe();
+        verb(&feed);
+        assert_eq!(view.has_changed().expect("the store lives"), woken);
+        let view = view.borrow_and_update();
+        assert_eq!(view.namespaces.iter().map(|namespace| namespace.name.as_str()).collect::<Vec<_>>(), names);
+    }
+
+    #[test]
+    fn readers_wake_for_changes_only() {
+        check(|feed| feed.apply(keep("a")), &["a"], false);
+        check(|feed| feed.apply(keep("b")), &["a", "b"], true);
+        check(|feed| feed.reset(vec![keep("a")]), &["a"], false);
+        check(|feed| feed.reset(vec![keep("b")]), &["b"], true);
+        check(|feed| feed.delete(keep("a")), &[], true);
+        check(|feed| feed.delete(keep("b")), &["a"], false);
+    }
+
+    #[test]
+    fn an_object_that_stops_parsing_keeps_its_last_good_state() {
+        check(|feed| feed.apply(broken("a")), &["a"], false);
+        check(|feed| feed.apply(broken("b")), &["a"], false);
+        check(|feed| feed.reset(vec![broken("a"), broken("b"), keep("c")]), &["a", "c"], true);
+        check(|feed| feed.delete(broken("a")), &[], true);
+    }
+
+    #[test]
+    fn an_object_that_leaves_the_scope_is_gone() {
+        check(|feed| feed.apply(Reading::Outside("a".to_owned())), &[], true);
+    }
+
+    #[test]
+    fn failures_keep_the_content_and_say_so_once() {
+        check(|feed| feed.failed(&Failure::NoVersion), &["a"], true);
+        let store = Arc::new(watch::Sender::new(View::default()));
+        let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+        assert!(!store.borrow().is_synced());
+        feed.reset(vec![]);
+        assert!(store.borrow().is_synced());
+        feed.failed(&Failure::NoVersion);
+        let stale_since = store.borrow().stale_since();
+        assert!(stale_since.is_some());
+        feed.failed(&Failure::NoVersion);
+        assert_eq!(store.borrow().stale_since(), stale_since);
+        feed.resumed();
+        assert_eq!(store.borrow().stale_since(), None);
+        assert_eq!(store.borrow().freshness().map(|(_, freshness)| freshness.errors).sum::<u64>(), 2);
+    }
+}
