@@ -1,1 +1,16 @@
-//! Placeholder for the workspace skeleton.
+//! Where usage comes from: one module per source, each turning what it reads into samples of containers.
+//!
+//! A source that fails says so and gives nothing. A value that is missing stays missing: it is never a sample of zero.
+
+pub mod metrics_api;
+
+use model::{ContainerRef, Sample};
+
+/// What one container used at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerUsage {
+    /// The container.
+    pub container: ContainerRef,
+    /// What it used.
+    pub sample: Sample,
+}

@@ -1,0 +1,123 @@
+//! Usage of all containers, as `metrics.k8s.io/v1beta1` has it now. metrics-server is the usual provider of that API.
+//!
+//! One list of `PodMetrics` gives one sample per container, at the time that the provider stamped on it. CPU is rounded
+//! up to millicores, memory to bytes. Source: upstream `recommender/input/metrics/metrics_client.go`.
+
+mod error;
+
+use std::time::Duration;
+
+use api::metrics::PodMetrics;
+use kube::Client;
+use kube::api::{Api, ListParams};
+use model::{ContainerRef, Cpu, Memory, Sample};
+use tokio::time::timeout;
+
+use crate::ContainerUsage;
+
+pub use error::MetricsApiError;
+
+/// How long one answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most pods in one answer: far more than a cluster can have.
+const MAX_PODS: usize = 500_000;
+
+/// The metrics API of a cluster. The size of its answers in bytes is bounded by the client that it is made with.
+#[derive(Clone)]
+pub struct MetricsApi {
+    pods: Api<PodMetrics>,
+}
+
+impl MetricsApi {
+    /// Pods of one namespace, or of all of them.
+    pub fn new(client: Client, namespace: Option<&str>) -> Self {
+        let pods = match namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        };
+        Self { pods }
+    }
+
+    /// The current usage of every container that was measured.
+    pub async fn read(&self) -> Result<Vec<ContainerUsage>, MetricsApiError> {
+        let params = ListParams::default();
+        let answer = timeout(ANSWER_TIMEOUT, self.pods.list(&params)).await;
+        let pods = answer.map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??.items;
+        if pods.len() > MAX_PODS {
+            return Err(MetricsApiError::TooMany { pods: pods.len(), most: MAX_PODS });
+        }
+        Ok(pods.into_iter().flat_map(usage).collect())
+    }
+}
+
+/// The samples of one pod. A container of which nothing was measured gives none.
+fn usage(pod: PodMetrics) -> impl Iterator<Item = ContainerUsage> {
+    let PodMetrics { metadata, timestamp, containers, .. } = pod;
+    let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
+    containers.into_iter().filter_map(move |container| {
+        let cpu = container.usage.cpu.as_ref().map(Cpu::from);
+        let memory = container.usage.memory.as_ref().map(Memory::from);
+        (cpu.is_some() || memory.is_some()).then(|| ContainerUsage {
+            container: ContainerRef { namespace: namespace.clone(), pod: name.clone(), container: container.name },
+            sample: Sample { at: timestamp.0, cpu, memory },
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Name, millicores and bytes of each sample.
+    type Expected<'a> = &'a [(&'a str, Option<i64>, Option<i64>)];
+
+    fn check(containers: &Value, expected: Expected) {
+        let pod = json!({
+            "metadata": {"namespace": "shop", "name": "web-1"},
+            "timestamp": "2026-01-01T00:00:30Z",
+            "window": "10s",
+            "containers": containers,
+        });
+        let samples: Vec<_> = usage(serde_json::from_value(pod).expect("pod metrics")).collect();
+        for sample in &samples {
+            assert_eq!((sample.container.namespace.as_str(), sample.container.pod.as_str()), ("shop", "web-1"));
+            assert_eq!(sample.sample.at.to_string(), "2026-01-01T00:00:30Z");
+        }
+        let values: Vec<_> = samples
+            .iter()
+            .map(|usage| {
+                let Sample { cpu, memory, .. } = usage.sample;
+                (usage.container.container.as_str(), cpu.map(Cpu::millicores), memory.map(Memory::bytes))
+            })
+            .collect();
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn amounts_are_rounded_up() {
+        check(
+            &json!([{"name": "web", "usage": {"cpu": "249999999n", "memory": "300Mi"}}]),
+            &[("web", Some(250), Some(300 << 20))],
+        );
+    }
+
+    #[test]
+    fn a_missing_resource_is_no_zero() {
+        check(&json!([{"name": "web", "usage": {"cpu": "1"}}]), &[("web", Some(1000), None)]);
+        check(&json!([{"name": "web", "usage": {"memory": "1Ki"}}]), &[("web", None, Some(1024))]);
+        check(&json!([{"name": "web", "usage": {"cpu": "x", "memory": "1Ki"}}]), &[("web", None, Some(1024))]);
+    }
+
+    #[test]
+    fn a_measured_zero_is_a_sample() {
+        check(&json!([{"name": "web", "usage": {"cpu": "0", "memory": "0"}}]), &[("web", Some(0), Some(0))]);
+    }
+
+    #[test]
+    fn a_container_without_usage_gives_no_sample() {
+        check(&json!([{"name": "web", "usage": {}}, {"name": "proxy"}]), &[]);
+        check(&json!([]), &[]);
+    }
+}

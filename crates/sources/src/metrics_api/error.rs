@@ -1,0 +1,68 @@
+//! Why the metrics API gave nothing.
+
+use std::time::Duration;
+
+use kube::Error;
+
+/// The metrics API gave nothing; there is no new sample, and what is known stays.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsApiError {
+    /// It took too long.
+    #[error("the metrics API did not answer within {0:?}")]
+    Timeout(Duration),
+    /// Nobody provides the API, or its provider is down.
+    #[error("the metrics API is not available: {0}")]
+    Unavailable(String),
+    /// This program may not list pod metrics.
+    #[error("listing pod metrics is not allowed: {0}")]
+    Forbidden(String),
+    /// The answer is not what the API promises.
+    #[error("the metrics API's answer cannot be read: {0}")]
+    Malformed(#[source] serde_json::Error),
+    /// There are more pods in the answer than a cluster can have.
+    #[error("the metrics API's answer holds {pods} pods, more than {most}")]
+    TooMany {
+        /// How many there are.
+        pods: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// The API server cannot be reached, or failed in another way.
+    #[error("listing pod metrics failed: {0}")]
+    Request(#[source] Error),
+}
+
+impl From<Error> for MetricsApiError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::SerdeError(error) => Self::Malformed(error),
+            Error::Api(status) => match status.code {
+                401 | 403 => Self::Forbidden(status.message.clone()),
+                404 | 503 => Self::Unavailable(status.message.clone()),
+                _ => Self::Request(Error::Api(status)),
+            },
+            other => Self::Request(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn check(code: u16, expected: &str) {
+        let status = Status::failure("the reason", "Reason").with_code(code).boxed();
+        let error = MetricsApiError::from(Error::Api(status)).to_string();
+        assert!(error.starts_with(expected), "{code}: {error}");
+    }
+
+    #[test]
+    fn answers_without_metrics_say_why() {
+        check(503, "the metrics API is not available: the reason");
+        check(404, "the metrics API is not available: the reason");
+        check(403, "listing pod metrics is not allowed: the reason");
+        check(500, "listing pod metrics failed: ");
+    }
+}
