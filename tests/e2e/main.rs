@@ -1,1 +1,3 @@
 //! The suite against a real control plane: one module per subject, one shared sandbox per run (`e2e::shared`).
+
+mod deploy;

@@ -1,0 +1,89 @@
+//! What `deploy/` installs: accepted by the API server, and granting each program exactly the writes that are its own.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+/// Program, then what it may write, as `verb group/resource`. The same table as in the documents of the architecture:
+/// the recommender writes VPA status and its Lease, and never touches a pod.
+const WRITES: &[(&str, &[&str])] = &[(
+    "recommender",
+    &[
+        "create coordination.k8s.io/leases",
+        "patch autoscaling.k8s.io/verticalpodautoscalers/status",
+        "patch coordination.k8s.io/leases",
+        "update coordination.k8s.io/leases",
+    ],
+)];
+
+const READS: [&str; 3] = ["get", "list", "watch"];
+
+fn base() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/base")
+}
+
+fn rules(program: &str) -> Result<Vec<PolicyRule>> {
+    let path = base().join(program).join("rbac.yaml");
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let mut rules = Vec::new();
+    for document in serde_yaml_ng::Deserializer::from_str(&text) {
+        let object = Value::deserialize(document)?;
+        match object["kind"].as_str() {
+            Some("ClusterRole") => {
+                rules.extend(serde_json::from_value::<ClusterRole>(object)?.rules.unwrap_or_default())
+            }
+            Some("Role") => rules.extend(serde_json::from_value::<Role>(object)?.rules.unwrap_or_default()),
+            _ => {}
+        }
+    }
+    Ok(rules)
+}
+
+fn writes(rules: &[PolicyRule]) -> BTreeSet<String> {
+    let mut writes = BTreeSet::new();
+    for rule in rules {
+        for verb in rule.verbs.iter().filter(|verb| !READS.contains(&verb.as_str())) {
+            for group in rule.api_groups.iter().flatten() {
+                writes.extend(rule.resources.iter().flatten().map(|resource| format!("{verb} {group}/{resource}")));
+            }
+        }
+    }
+    writes
+}
+
+#[test]
+fn each_program_may_write_what_is_its_own_and_nothing_else() -> Result<()> {
+    for (program, expected) in WRITES {
+        let expected: BTreeSet<String> = expected.iter().map(ToString::to_string).collect();
+        assert_eq!(writes(&rules(program)?), expected, "{program}");
+    }
+    Ok(())
+}
+
+#[test]
+fn each_program_with_rights_has_a_line_in_the_table() -> Result<()> {
+    for entry in fs::read_dir(base())? {
+        let path = entry?.path();
+        let program = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let known = WRITES.iter().any(|(name, _)| *name == program);
+        ensure!(known || !path.join("rbac.yaml").exists(), "{program} has rights but no line in WRITES");
+    }
+    Ok(())
+}
+
+#[test]
+fn no_program_may_do_everything() -> Result<()> {
+    for (program, _) in WRITES {
+        for rule in rules(program)? {
+            let everything = |list: &[String]| list.iter().any(|item| item == "*");
+            ensure!(!everything(&rule.verbs), "{program}: {rule:?}");
+            ensure!(!everything(rule.resources.as_deref().unwrap_or_default()), "{program}: {rule:?}");
+        }
+    }
+    Ok(())
+}
