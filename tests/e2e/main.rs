@@ -1,3 +1,4 @@
 //! The suite against a real control plane: one module per subject, one shared sandbox per run (`e2e::shared`).
 
+mod crds;
 mod deploy;

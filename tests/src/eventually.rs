@@ -9,19 +9,22 @@ use tokio::time::{Instant, sleep_until};
 const POLL: Duration = Duration::from_millis(100);
 
 /// Looks again and again until `look` succeeds, and hands back what it found. After `limit` the last look's error is the
-/// error: it should say what was seen instead.
+/// error: it should say what was seen instead. The folder of the sandbox's logs is named with it.
 pub async fn eventually<T>(what: &str, limit: Duration, mut look: impl AsyncFnMut() -> Result<T>) -> Result<T> {
     let deadline = Instant::now() + limit;
     loop {
         let next = Instant::now() + POLL;
         match look().await {
             Ok(found) => return Ok(found),
-            Err(error) if next >= deadline => {
-                return Err(error).with_context(|| format!("waited {limit:?} until {what}"));
-            }
+            Err(error) if next >= deadline => return Err(error).with_context(|| in_vain(what, limit)),
             Err(_) => sleep_until(next).await,
         }
     }
+}
+
+fn in_vain(what: &str, limit: Duration) -> String {
+    let logs = crate::shared::logs().map(|folder| format!(" (logs: {})", folder.display())).unwrap_or_default();
+    format!("waited {limit:?} until {what}{logs}")
 }
 
 #[cfg(test)]

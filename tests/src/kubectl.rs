@@ -1,0 +1,24 @@
+//! kubectl, as a user runs it.
+
+use anyhow::{Context, Result, ensure};
+use sandbox::Sandbox;
+use tokio::process::Command;
+
+/// Runs kubectl with all rights in the shared sandbox, and hands back what it printed.
+pub async fn kubectl(arguments: &[&str]) -> Result<String> {
+    run(crate::shared().await?, arguments).await
+}
+
+pub(crate) async fn run(sandbox: &Sandbox, arguments: &[&str]) -> Result<String> {
+    let kubeconfig = sandbox.kubeconfig();
+    let output = Command::new(sandbox.kubectl())
+        .args(arguments)
+        .env("KUBECACHEDIR", kubeconfig.with_file_name("kubectl-cache"))
+        .env("KUBECONFIG", kubeconfig)
+        .output()
+        .await
+        .context("run kubectl")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "kubectl {}: {errors}", arguments.join(" "));
+    String::from_utf8(output.stdout).context("kubectl printed something that is no text")
+}

@@ -1,0 +1,66 @@
+//! The sandbox of a test run.
+//!
+//! It comes up with the first test that asks for it and goes down with the process, whatever end that comes to. Its name
+//! holds the process id, so that runs side by side do not meet.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process,
+};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, ResourceExt,
+    runtime::{conditions::is_crd_established, wait::await_condition},
+};
+use sandbox::{Options, Sandbox};
+use tokio::sync::OnceCell;
+
+static SANDBOX: OnceCell<Sandbox> = OnceCell::const_new();
+
+/// The sandbox of this run. Make a client from it in each test: a client belongs to the runtime that made it.
+pub async fn shared() -> Result<&'static Sandbox> {
+    SANDBOX.get_or_try_init(start).await
+}
+
+/// The repository's folder.
+pub fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// The folder of the sandbox's logs, if there is a sandbox.
+pub(crate) fn logs() -> Option<PathBuf> {
+    SANDBOX.get().map(Sandbox::logs_dir)
+}
+
+async fn start() -> Result<Sandbox> {
+    let options = Options::new(format!("e2e-{}", process::id()), program()?);
+    let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
+    let definitions = repository().join("deploy/crds");
+    let definitions = definitions.to_str().context("the repository's path is text")?;
+    crate::kubectl::run(&sandbox, &["apply", "--server-side", "-k", definitions]).await?;
+    established(&sandbox.client().await?).await?;
+    Ok(sandbox)
+}
+
+/// `target/PROFILE/sandbox`; this program is in `target/PROFILE/deps`.
+fn program() -> Result<PathBuf> {
+    let this = env::current_exe().context("find this program")?;
+    let folder = this.ancestors().nth(2).context("this program is not in target/PROFILE/deps")?;
+    let program = folder.join("sandbox");
+    ensure!(program.exists(), "{} is missing: run cargo build --workspace --bins first", program.display());
+    Ok(program)
+}
+
+async fn established(client: &Client) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in api::crd::all() {
+        let name = definition.name_any();
+        await_condition(definitions.clone(), &name, is_crd_established())
+            .await
+            .with_context(|| format!("wait until {name} is established"))?;
+    }
+    Ok(())
+}
