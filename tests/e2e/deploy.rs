@@ -35,7 +35,7 @@ fn rules(program: &str) -> Result<Vec<PolicyRule>> {
         let object = Value::deserialize(document)?;
         match object["kind"].as_str() {
             Some("ClusterRole") => {
-                rules.extend(serde_json::from_value::<ClusterRole>(object)?.rules.unwrap_or_default())
+                rules.extend(serde_json::from_value::<ClusterRole>(object)?.rules.unwrap_or_default());
             }
             Some("Role") => rules.extend(serde_json::from_value::<Role>(object)?.rules.unwrap_or_default()),
             _ => {}

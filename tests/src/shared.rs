@@ -1,10 +1,10 @@
 //! The sandbox of a test run.
 //!
 //! It comes up with the first test that asks for it and goes down with the process, whatever end that comes to. Its name
-//! holds the process id, so that runs side by side do not meet.
+//! holds the process id, so that runs side by side do not meet. Its logs stay until the next run.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
     process,
 };
@@ -17,6 +17,9 @@ use kube::{
 };
 use sandbox::{Options, Sandbox};
 use tokio::sync::OnceCell;
+
+/// What the names of these sandboxes start with; the process id follows.
+const NAME: &str = "e2e-";
 
 static SANDBOX: OnceCell<Sandbox> = OnceCell::const_new();
 
@@ -36,13 +39,28 @@ pub(crate) fn logs() -> Option<PathBuf> {
 }
 
 async fn start() -> Result<Sandbox> {
-    let options = Options::new(format!("e2e-{}", process::id()), program()?);
+    let options = Options::new(format!("{NAME}{}", process::id()), program()?);
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
+    sweep(&sandbox).await?;
     let definitions = repository().join("deploy/crds");
     let definitions = definitions.to_str().context("the repository's path is text")?;
     crate::kubectl::run(&sandbox, &["apply", "--server-side", "-k", definitions]).await?;
     established(&sandbox.client().await?).await?;
     Ok(sandbox)
+}
+
+/// Removes the logs of earlier runs, whose processes are gone.
+async fn sweep(sandbox: &Sandbox) -> Result<()> {
+    let logs = sandbox.logs_dir();
+    let folder = logs.ancestors().nth(2).context("a sandbox has a folder among others")?;
+    for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
+        let name = entry?.file_name().into_string().unwrap_or_default();
+        let process = name.strip_prefix(NAME).and_then(|id| id.parse::<u32>().ok());
+        if process.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
+            sandbox::down(&name).await?;
+        }
+    }
+    Ok(())
 }
 
 /// `target/PROFILE/sandbox`; this program is in `target/PROFILE/deps`.
