@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
-use crate::{commands, component::Component, shim, supervisor};
+use crate::{commands, component::Component, play::Target, shim, supervisor};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
 #[derive(Debug, Parser)]
@@ -44,6 +44,18 @@ enum Verb {
         /// Component to start.
         component: Component,
     },
+    /// Freeze a component, as if its machine hung.
+    Pause {
+        /// Component to freeze.
+        component: Component,
+    },
+    /// Let a frozen component go on.
+    Resume {
+        /// Component to thaw.
+        component: Component,
+    },
+    /// Play a CSV trace as the usage of a workload's pods.
+    Play(PlayArgs),
     /// Run kubectl against the sandbox: sandbox kubectl -- get pods.
     Kubectl {
         /// Arguments of kubectl.
@@ -79,6 +91,37 @@ pub(crate) struct UpArgs {
     pub(crate) hosted_programs: Option<PathBuf>,
 }
 
+/// What `sandbox play` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlayArgs {
+    /// CSV file; its first column is `unix_seconds`, an empty cell keeps the last value.
+    pub(crate) file: PathBuf,
+    /// Workload whose pods play the trace: deployment/NAME, statefulset/NAME, ...
+    #[arg(long, env = "PLIMSOLL_SANDBOX_TARGET")]
+    pub(crate) target: Target,
+    /// Namespace of the workload.
+    #[arg(long, short, env = "PLIMSOLL_SANDBOX_NAMESPACE", default_value = "default")]
+    pub(crate) namespace: String,
+    /// Seconds of the trace per second.
+    #[arg(long, env = "PLIMSOLL_SANDBOX_SPEED", default_value_t = 1.0)]
+    pub(crate) speed: f64,
+    /// Column with CPU in millicores [default: `cpu_millicores`, if it is there].
+    #[arg(long, env = "PLIMSOLL_SANDBOX_CPU_COLUMN")]
+    pub(crate) cpu_column: Option<String>,
+    /// Column with memory in MiB [default: `memory_mib`, if it is there].
+    #[arg(long, env = "PLIMSOLL_SANDBOX_MEMORY_COLUMN")]
+    pub(crate) memory_column: Option<String>,
+    /// Factor that makes millicores of the CPU column.
+    #[arg(long, env = "PLIMSOLL_SANDBOX_CPU_SCALE", default_value_t = 1.0)]
+    pub(crate) cpu_scale: f64,
+    /// Factor that makes MiB of the memory column.
+    #[arg(long, env = "PLIMSOLL_SANDBOX_MEMORY_SCALE", default_value_t = 1.0)]
+    pub(crate) memory_scale: f64,
+    /// Begin again at the end of the trace.
+    #[arg(long = "loop", env = "PLIMSOLL_SANDBOX_LOOP")]
+    pub(crate) repeat: bool,
+}
+
 impl Args {
     /// Does what was asked for.
     pub fn run(self) -> ExitCode {
@@ -94,6 +137,9 @@ impl Args {
     fn try_run(self) -> Result<ExitCode> {
         let Self { name, command } = self;
         let done = match command {
+            Verb::Pause { component } => block_on(commands::pause(&name, component)),
+            Verb::Resume { component } => block_on(commands::resume(&name, component)),
+            Verb::Play(args) => block_on(commands::play(&name, args)),
             Verb::Supervise => supervisor::supervise(),
             Verb::Exec { parent, program } => {
                 let (program, arguments) = program.split_first().context("no program")?;
@@ -103,17 +149,17 @@ impl Args {
             Verb::Logs { component } => commands::logs(&name, component),
             Verb::Env => commands::env(&name),
             Verb::Kubectl { arguments } => commands::kubectl(&name, &arguments),
-            Verb::Up(args) => Runtime::new().context("start the runtime")?.block_on(commands::up(name, args)),
-            Verb::Down => Runtime::new().context("start the runtime")?.block_on(commands::down(&name)),
-            Verb::Stop { component } => {
-                Runtime::new().context("start the runtime")?.block_on(commands::stop(&name, component))
-            }
-            Verb::Start { component } => {
-                Runtime::new().context("start the runtime")?.block_on(commands::start(&name, component))
-            }
+            Verb::Up(args) => block_on(commands::up(name, args)),
+            Verb::Down => block_on(commands::down(&name)),
+            Verb::Stop { component } => block_on(commands::stop(&name, component)),
+            Verb::Start { component } => block_on(commands::start(&name, component)),
         };
         done.map(|()| ExitCode::SUCCESS)
     }
+}
+
+fn block_on(work: impl Future<Output = Result<()>>) -> Result<()> {
+    Runtime::new().context("start the runtime")?.block_on(work)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    fs::File,
+    fs::{self, File},
     io::{copy, stdout},
     os::unix::process::CommandExt,
     process::Command,
@@ -13,14 +13,17 @@ use tokio::signal::{
     ctrl_c,
     unix::{SignalKind, signal},
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    args::UpArgs,
+    args::{PlayArgs, UpArgs},
     component::Component,
     layout::Layout,
+    play::Play,
     programs::this_program,
     record::{Phase, Record},
     sandbox::{self, Options, Sandbox},
+    trace::{Columns, Trace},
 };
 
 pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
@@ -65,6 +68,33 @@ pub(crate) async fn stop(name: &str, component: Component) -> Result<()> {
 
 pub(crate) async fn start(name: &str, component: Component) -> Result<()> {
     Sandbox::attach(name)?.start(component).await
+}
+
+pub(crate) async fn pause(name: &str, component: Component) -> Result<()> {
+    Sandbox::attach(name)?.pause(component).await
+}
+
+pub(crate) async fn resume(name: &str, component: Component) -> Result<()> {
+    Sandbox::attach(name)?.resume(component).await
+}
+
+pub(crate) async fn play(name: &str, args: PlayArgs) -> Result<()> {
+    let PlayArgs { file, target, namespace, speed, cpu_column, memory_column, cpu_scale, memory_scale, repeat } = args;
+    let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    let columns = Columns { cpu: cpu_column, memory: memory_column, cpu_scale, memory_scale };
+    let trace = Trace::parse(&text, &columns).with_context(|| format!("parse {}", file.display()))?;
+    let seconds = trace.duration_seconds() / speed;
+    eprintln!(
+        "Playing {} for {target} at {speed} times its speed: {seconds:.0} s{}",
+        file.display(),
+        if repeat { ", again and again" } else { "" }
+    );
+    let client = Sandbox::attach(name)?.client().await?;
+    let play = Play { trace, target, namespace, speed, repeat };
+    tokio::select! {
+        played = play.run(client, CancellationToken::new()) => played,
+        _ = ctrl_c() => Ok(()),
+    }
 }
 
 pub(crate) fn status() -> Result<()> {
