@@ -7,7 +7,11 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{certificates::Identity, ports::Ports};
+use crate::{
+    certificates::Identity,
+    host::{image::HOSTED_IMAGE_JQ, kwok::ENABLED_CRDS},
+    ports::Ports,
+};
 
 /// Files of KWOK's module that are used as they are, except that hosted pods are left alone.
 const MODULE_FILES: [&str; 6] = [
@@ -29,9 +33,6 @@ const STAGES: [&str; 7] = [
     include_str!("../stages/pod-back-off.yaml"),
     include_str!("../stages/pod-restart.yaml"),
 ];
-
-/// Whether a pod is hosted: an image `plimsoll/PROGRAM`, with or without a registry before it and a tag or digest after it.
-const IS_HOSTED: &str = r#"any(.spec.containers[].image; test("^([^ ]+/)?plimsoll/[^/:@]+([:@].*)?$"))"#;
 
 /// A Job's pod with this annotation does not complete by itself.
 const KEEP_RUNNING: &str = r#".metadata.annotations["sandbox.plimsoll.dev/keep-running"]"#;
@@ -72,7 +73,7 @@ fn options(ports: &Ports, serving: &Identity) -> Value {
             "podPlayStageParallelism": 16,
             "podsOnNodeSyncParallelism": 4,
             // `kubectl logs` and `kubectl port-forward` for hosted pods: their host says where each one's are.
-            "enableCRDs": ["Logs", "PortForward"],
+            "enableCRDs": ENABLED_CRDS,
         },
     })
 }
@@ -89,7 +90,7 @@ fn leave_hosted_pods_alone(document: &mut Value) {
     }
     let name = document["metadata"]["name"].clone();
     if let Some(Value::Array(conditions)) = document.pointer_mut("/spec/selector/matchExpressions") {
-        conditions.push(json!({"jq": {"key": IS_HOSTED, "operator": "NotIn", "values": ["true"]}}));
+        conditions.push(json!({"jq": {"key": HOSTED_IMAGE_JQ, "operator": "NotIn", "values": ["true"]}}));
         if name == "pod-complete" {
             conditions.push(json!({"jq": {"key": KEEP_RUNNING, "operator": "NotIn", "values": ["true"]}}));
         }
@@ -107,7 +108,7 @@ mod tests {
             assert_eq!(documents.len(), 1);
             leave_hosted_pods_alone(&mut documents[0]);
             let conditions = documents[0].pointer("/spec/selector/matchExpressions").unwrap().as_array().unwrap();
-            assert!(conditions.iter().any(|condition| condition["jq"]["key"] == IS_HOSTED), "{}", documents[0]);
+            assert!(conditions.iter().any(|condition| condition["jq"]["key"] == HOSTED_IMAGE_JQ), "{}", documents[0]);
         }
     }
 }

@@ -8,6 +8,7 @@ mod command_line;
 mod commands;
 mod component;
 mod control;
+pub mod host;
 mod kubeconfig;
 mod kwok;
 mod layout;

@@ -1,6 +1,6 @@
 //! What a supervisor is told when it is started, and what it tells back while it starts a sandbox: JSON lines over its standard streams.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) prometheus: Option<PathBuf>,
     /// Folder of the programs that hosted pods run.
     pub(crate) hosted_programs: PathBuf,
+    /// First wait of a hosted container that ends again and again.
+    pub(crate) restart_back_off: Duration,
 }
 
 /// The line after the plan that frees a supervisor from the life of whoever started it.

@@ -50,6 +50,8 @@ pub struct Options {
     pub program: PathBuf,
     /// Folder of the programs that hosted pods run.
     pub hosted_programs: PathBuf,
+    /// First wait of a hosted container that ends again and again; a kubelet's is ten seconds.
+    pub restart_back_off: Duration,
 }
 
 impl Options {
@@ -57,7 +59,8 @@ impl Options {
     pub fn new(name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
         let program = program.into();
         let hosted_programs = program.parent().map(Path::to_owned).unwrap_or_default();
-        Self { name: name.into(), nodes: 3, prometheus: false, program, hosted_programs }
+        let restart_back_off = Duration::from_secs(10);
+        Self { name: name.into(), nodes: 3, prometheus: false, program, hosted_programs, restart_back_off }
     }
 }
 
@@ -320,6 +323,7 @@ fn plan(options: Options) -> Result<Plan> {
         control_plane,
         prometheus,
         hosted_programs: options.hosted_programs,
+        restart_back_off: options.restart_back_off,
     })
 }
 

@@ -5,11 +5,13 @@ use std::{
     collections::BTreeMap,
     fs::OpenOptions,
     io::{BufRead, BufReader, Write, stdin, stdout},
+    pin::pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use kube::Client;
 use tokio::{
     net::UnixListener,
     runtime,
@@ -17,11 +19,13 @@ use tokio::{
     sync::watch,
     time::timeout,
 };
+use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::{
     command_line::Setting,
     control::{self, Order},
+    host,
     layout::Layout,
     leash::Leash,
     members::Members,
@@ -110,14 +114,25 @@ async fn attempt_once(plan: &Plan, layout: &Layout, listener: &UnixListener, lea
         () = leash.cut() => Ok(None),
     };
     let outcome = match started {
-        Ok(Some(_client)) => {
+        Ok(Some(client)) => {
+            let end_pods = CancellationToken::new();
+            let mut hosting = pin!(host::run(hosting(plan, layout, &ports, client), end_pods.clone()));
             record.send_modify(|record| record.ready = true);
             record.borrow().write(layout)?;
             tell(&News::Ready);
-            tokio::select! {
+            let end = tokio::select! {
                 () = obey_until_down(listener, &members) => Ok(End::Ordered),
                 () = leash.cut() => Ok(End::Orphaned),
+                failed = &mut hosting => Err(failed.err().map_or_else(|| anyhow!("hosting pods ended by itself"), Into::into)),
+            };
+            if end.is_ok() {
+                // The pods end while there is an API server to be told.
+                end_pods.cancel();
+                if let Err(error) = hosting.await {
+                    tracing::warn!("{error:#}");
+                }
             }
+            end
         }
         Ok(None) => Ok(End::Orphaned),
         Err(error) => Err(error),
@@ -139,6 +154,18 @@ async fn obey_until_down(listener: &UnixListener, members: &Members) {
         if order == Order::Down {
             return;
         }
+    }
+}
+
+fn hosting(plan: &Plan, layout: &Layout, ports: &Ports, client: Client) -> host::Config {
+    host::Config {
+        client,
+        binaries: plan.hosted_programs.clone(),
+        dir: layout.pods(),
+        proxy_socket: layout.proxy_socket(),
+        api_server_port: ports.api_server,
+        restart_back_off: plan.restart_back_off,
+        shim: plan.sandbox.clone(),
     }
 }
 

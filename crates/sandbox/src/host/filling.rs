@@ -1,0 +1,98 @@
+//! Fills the volumes of a pod, and fills them again when their Secrets, `ConfigMap`s or labels change or a token is due.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::ResourceExt;
+use tokio::time::sleep;
+
+use super::{
+    Problem,
+    container::PodContext,
+    launch::SERVICE_ACCOUNT,
+    objects::References,
+    payload, tokens,
+    volumes::{Material, Tokens},
+};
+
+/// How long a failed attempt waits.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The tokens that a pod holds, and when they should be renewed.
+pub(super) struct Filled {
+    tokens: Tokens,
+    renewal: Option<Timestamp>,
+}
+
+/// Asks for the pod's tokens and writes all its volumes.
+pub(super) async fn fill(context: &PodContext) -> Result<Filled, Problem> {
+    let pod = context.pod();
+    let (tokens, renewal) = tokens::request(&context.hosting.config.client, &pod)
+        .await
+        .map_err(|error| Problem::volume(format!("request a ServiceAccount token: {error}")))?;
+    write(context, &pod, &tokens)?;
+    Ok(Filled { tokens, renewal })
+}
+
+/// Keeps the volumes as they should be. Never returns.
+pub(super) async fn keep(context: &Arc<PodContext>, mut filled: Filled) {
+    let mut objects = context.hosting.objects.changes();
+    let mut pods = context.pods.clone();
+    loop {
+        let pause = tokio::select! {
+            _ = objects.changed() => refill(context, &filled.tokens),
+            Ok(()) = pods.changed() => refill(context, &filled.tokens),
+            () = due(filled.renewal) => match fill(context).await {
+                Ok(renewed) => {
+                    filled = renewed;
+                    Ok(())
+                }
+                Err(problem) => Err(problem),
+            }
+        };
+        if let Err(problem) = pause {
+            tracing::debug!(%problem, pod = context.pod().name_any(), "volumes stay as they were");
+            sleep(RETRY).await;
+        }
+    }
+}
+
+fn refill(context: &PodContext, tokens: &Tokens) -> Result<(), Problem> {
+    let pod = context.pod();
+    if pod.spec.is_none() { Ok(()) } else { write(context, &pod, tokens) }
+}
+
+fn write(context: &PodContext, pod: &Pod, tokens: &Tokens) -> Result<(), Problem> {
+    let objects = context.hosting.objects.objects(&pod.namespace().unwrap_or_default(), &References::of(pod));
+    let material = Material { pod, address: context.address, objects: &objects, tokens };
+    for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+        let folder = context.volumes().join(&volume.name);
+        let written = match material.files(volume)? {
+            Some(files) => payload::write(&folder, &files).map(drop),
+            None => payload::make_folder(&folder),
+        };
+        written.map_err(|error| Problem::volume(format!("volume {:?}: {error}", volume.name)))?;
+    }
+    Ok(())
+}
+
+async fn due(renewal: Option<Timestamp>) {
+    match renewal {
+        Some(renewal) => {
+            let left = renewal.duration_since(Timestamp::now()).max(SignedDuration::ZERO);
+            sleep(left.unsigned_abs()).await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The volume with the pod's `ServiceAccount`, if a container mounts one.
+pub(super) fn service_account(pod: &Pod) -> Option<String> {
+    let spec = pod.spec.as_ref()?;
+    let mounts = |container: &Container| {
+        let mounts = container.volume_mounts.as_deref().unwrap_or_default();
+        mounts.iter().find(|mount| mount.mount_path == SERVICE_ACCOUNT).map(|mount| mount.name.clone())
+    };
+    spec.init_containers.iter().flatten().chain(&spec.containers).find_map(mounts)
+}

@@ -1,0 +1,281 @@
+//! The life of one hosted pod, from its binding to its deletion: volumes, containers, status, usage, end.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+};
+use serde_json::json;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Hosting, access,
+    address::PodAddress,
+    container::PodContext,
+    filling, kwok,
+    report::{Report, Reports, State},
+    sequence::{self, Orders},
+    status::pod_status,
+    usage::{self, Meter, Reading},
+};
+
+/// How long a failed write waits.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Attempts for the last status before the pod object goes.
+const LAST_WRITES: usize = 5;
+
+/// How long processes may take to end when the sandbox itself ends.
+const SANDBOX_GRACE: Duration = Duration::from_secs(3);
+
+/// How long they may take when the pod object is already gone.
+const GONE_GRACE: Duration = Duration::from_secs(1);
+
+/// Between two readings of what the processes use.
+const USAGE_PERIOD: Duration = Duration::from_secs(10);
+
+/// Time that a pod gives its containers to end.
+pub(super) fn grace(pod: &Pod) -> Duration {
+    let seconds = pod.metadata.deletion_grace_period_seconds;
+    let seconds = seconds.or_else(|| pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds));
+    Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
+}
+
+/// Hosts a pod until its object is gone or the sandbox ends. `pods` holds its latest version, `None` once it is gone.
+pub(super) async fn host(hosting: Arc<Hosting>, pods: watch::Receiver<Option<Arc<Pod>>>, cancel: CancellationToken) {
+    let Some(pod) = pods.borrow().clone() else { return };
+    let Some(address) = hosting.registry.admit(&pod) else {
+        return hosting.events.warning(&pod, "FailedCreatePodSandBox", "no address is left".to_owned());
+    };
+    let life = Life::new(Arc::clone(&hosting), pods, address, &pod);
+    Box::pin(life.live(cancel)).await;
+    let folder = &life.context.folder;
+    if let Err(error) = tokio::fs::remove_dir_all(folder).await {
+        tracing::debug!(%error, folder = %folder.display(), "could not remove a pod's folder");
+    }
+    hosting.registry.remove(&pod.uid().unwrap_or_default());
+}
+
+struct Life {
+    context: Arc<PodContext>,
+    orders: Orders,
+    api: Api<Pod>,
+    name: String,
+    uid: String,
+}
+
+impl Life {
+    fn new(hosting: Arc<Hosting>, pods: watch::Receiver<Option<Arc<Pod>>>, address: PodAddress, pod: &Pod) -> Self {
+        let count = |init: bool| {
+            let spec = pod.spec.as_ref();
+            spec.map_or(
+                0,
+                |spec| if init { spec.init_containers.iter().flatten().count() } else { spec.containers.len() },
+            )
+        };
+        let (namespace, name, uid) =
+            (pod.namespace().unwrap_or_default(), pod.name_any(), pod.uid().unwrap_or_default());
+        let folder = hosting.config.dir.join(format!("{namespace}_{name}_{uid}"));
+        let api = Api::namespaced(hosting.config.client.clone(), &namespace);
+        let reports = watch::Sender::new(Reports::waiting(count(true), count(false)));
+        let context = Arc::new(PodContext { hosting, pods, address, folder, reports });
+        Self { context, orders: Orders::new(), api, name, uid }
+    }
+
+    async fn live(&self, cancel: CancellationToken) {
+        let mut written = None;
+        tokio::select! {
+            () = self.work() => {}
+            () = self.take_orders(&cancel) => {}
+            () = self.write_status(&mut written) => {}
+            () = self.measure() => {}
+        }
+        // What the last run of the loop above did not get to write.
+        self.write_last_status(&mut written).await;
+        self.wait_for_deletion(&cancel).await;
+    }
+
+    /// Everything that the pod does: fill its volumes, keep them filled, run its containers.
+    async fn work(&self) {
+        let filled = tokio::select! {
+            filled = self.fill_volumes() => filled,
+            () = self.orders.await_end() => return,
+        };
+        if let Err(error) = kwok::publish(&self.context.hosting.config.client, &self.context).await {
+            tracing::debug!(%error, pod = self.name, "kubectl logs will not find this pod");
+        }
+        tokio::select! {
+            () = sequence::run(&self.context, &self.orders) => {}
+            () = filling::keep(&self.context, filled) => {}
+        }
+    }
+
+    /// Fills the volumes for the first time, saying meanwhile what is missing.
+    async fn fill_volumes(&self) -> filling::Filled {
+        let mut changes = self.context.hosting.objects.changes();
+        loop {
+            match self.try_to_fill().await {
+                Ok(filled) => return filled,
+                Err(problem) => {
+                    self.context.hosting.events.warning(&self.context.pod(), "FailedMount", problem.message.clone());
+                    self.context.reports.send_modify(|reports| {
+                        let waiting = reports.init.iter_mut().chain(&mut reports.main);
+                        waiting.for_each(|report| report.wait(problem.clone()));
+                    });
+                }
+            }
+            let _either = tokio::time::timeout(RETRY * 5, changes.changed()).await;
+        }
+    }
+
+    async fn try_to_fill(&self) -> Result<filling::Filled, super::Problem> {
+        let context = &self.context;
+        let filled = filling::fill(context).await?;
+        let pod = context.pod();
+        if let Some(account) = filling::service_account(&pod) {
+            let (account, namespace) = (context.volumes().join(account), pod.namespace().unwrap_or_default());
+            access::write(&context.kubeconfig(), &account, &namespace, context.hosting.config.api_server_port)
+                .map_err(|error| super::Problem::volume(format!("write kubeconfig: {error}")))?;
+        }
+        Ok(filled)
+    }
+
+    /// Turns deletion, disappearance and the sandbox's end into orders. Never returns.
+    async fn take_orders(&self, cancel: &CancellationToken) {
+        let mut pods = self.context.pods.clone();
+        loop {
+            let grace = match &*pods.borrow_and_update() {
+                None => Some(GONE_GRACE),
+                Some(pod) => pod.metadata.deletion_timestamp.is_some().then(|| grace(pod)),
+            };
+            if let Some(grace) = grace {
+                self.orders.end(Instant::now() + grace);
+            }
+            tokio::select! {
+                changed = pods.changed() => if changed.is_err() {
+                    self.orders.end(Instant::now() + SANDBOX_GRACE);
+                    std::future::pending::<()>().await;
+                },
+                () = cancel.cancelled() => {
+                    self.orders.end(Instant::now() + SANDBOX_GRACE);
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+
+    /// Writes the status whenever it changes. Returns only when the pod is gone.
+    async fn write_status(&self, written: &mut Option<PodStatus>) {
+        let mut pods = self.context.pods.clone();
+        let mut reports = self.context.reports.subscribe();
+        loop {
+            let Some(pod) = pods.borrow_and_update().clone() else { return std::future::pending().await };
+            let snapshot = reports.borrow_and_update().clone();
+            if self.write(&pod, &snapshot, written).await.is_err() {
+                sleep(RETRY).await;
+                continue;
+            }
+            tokio::select! {
+                _ = pods.changed() => {}
+                _ = reports.changed() => {}
+            }
+        }
+    }
+
+    async fn write(&self, pod: &Pod, reports: &Reports, written: &mut Option<PodStatus>) -> Result<(), kube::Error> {
+        let before = written.clone().or_else(|| pod.status.clone()).unwrap_or_default();
+        let status = pod_status(pod, reports, self.context.address, &before, Timestamp::now());
+        self.context.hosting.registry.update(pod, reports.main.iter().all(|report| report.ready));
+        if written.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        // The uid keeps a pod of the same name that came after this one from getting its status.
+        let patch = json!({"metadata": {"uid": self.uid}, "status": status});
+        match self.api.patch_status(&self.name, &PatchParams::default(), &Patch::Strategic(&patch)).await {
+            Ok(_) => *written = Some(status),
+            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => *written = Some(status),
+            Err(error) => {
+                tracing::debug!(%error, pod = self.name, "a status was not written");
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_last_status(&self, written: &mut Option<PodStatus>) {
+        for _ in 0..LAST_WRITES {
+            let Some(pod) = self.context.pods.borrow().clone() else { return };
+            let reports = self.context.reports.borrow().clone();
+            if self.write(&pod, &reports, written).await.is_ok() {
+                return;
+            }
+            sleep(RETRY / 5).await;
+        }
+    }
+
+    /// A finished pod stays until somebody deletes it; then its object goes too.
+    async fn wait_for_deletion(&self, cancel: &CancellationToken) {
+        let mut pods = self.context.pods.clone();
+        let deleted = pods.wait_for(|pod| pod.as_ref().is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()));
+        let gone = tokio::select! {
+            pod = deleted => pod.map_or(true, |pod| pod.is_none()),
+            () = cancel.cancelled() => return,
+        };
+        if gone {
+            return;
+        }
+        let preconditions = Preconditions { uid: Some(self.uid.clone()), resource_version: None };
+        let parameters = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
+        while !cancel.is_cancelled() {
+            match self.api.delete(&self.name, &parameters).await {
+                Ok(_) => return,
+                Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return,
+                Err(error) => tracing::debug!(%error, pod = self.name, "a pod was not deleted"),
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Keeps the annotations from which KWOK answers for the pod's usage. Never returns.
+    async fn measure(&self) {
+        let mut meter = Meter::default();
+        let mut told = None;
+        loop {
+            sleep(USAGE_PERIOD).await;
+            let reading = reading(&self.context.reports.borrow());
+            let Some(usage) = meter.measure(Timestamp::now(), reading).filter(|usage| told.as_ref() != Some(usage))
+            else {
+                continue;
+            };
+            let annotations = json!({"kwok.x-k8s.io/usage-cpu": usage.cpu, "kwok.x-k8s.io/usage-memory": usage.memory});
+            let patch = json!({"metadata": {"uid": self.uid, "annotations": annotations}});
+            match self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+                Ok(_) => told = Some(usage),
+                Err(error) => tracing::debug!(%error, pod = self.name, "usage was not written"),
+            }
+        }
+    }
+}
+
+/// What all processes of a pod use, per container: KWOK's fake kubelet reports one value for each of them.
+fn reading(reports: &Reports) -> Reading {
+    let running = |report: &&Report| matches!(report.state, State::Running(_));
+    let total = reports
+        .all()
+        .filter(running)
+        .filter_map(|report| usage::read(report.pid?))
+        .fold(Reading::default(), |sum, next| sum + next);
+    let containers = reports.main.len().max(1);
+    Reading { cpu_seconds: total.cpu_seconds / containers as f64, memory_bytes: total.memory_bytes / containers as u64 }
+}

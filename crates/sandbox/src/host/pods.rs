@@ -1,0 +1,97 @@
+//! Watches pods and keeps one task per hosted pod.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, ResourceExt,
+    runtime::{WatchStreamExt, watcher, watcher::Event},
+};
+use tokio::{sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{Hosting, image::is_hosted, pod};
+
+/// Hosts every pod of ours until cancelled and all have ended.
+pub(super) async fn host_all(hosting: Arc<Hosting>, cancel: CancellationToken) {
+    let bound = watcher::Config::default().fields("spec.nodeName!=");
+    let mut events = pin!(watcher(Api::<Pod>::all(hosting.config.client.clone()), bound).default_backoff());
+    let mut pods = Pods {
+        hosting,
+        cancel: cancel.clone(),
+        tasks: JoinSet::new(),
+        latest: BTreeMap::new(),
+        listed: BTreeSet::new(),
+    };
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(event)) => pods.take(event),
+                Some(Err(error)) => tracing::debug!(%error, "watch of pods interrupted"),
+                None => break,
+            },
+            Some(_) = pods.tasks.join_next() => {}
+            () = cancel.cancelled() => break,
+        }
+    }
+    cancel.cancel();
+    while pods.tasks.join_next().await.is_some() {}
+}
+
+struct Pods {
+    hosting: Arc<Hosting>,
+    cancel: CancellationToken,
+    tasks: JoinSet<()>,
+    /// By uid, as long as the object exists.
+    latest: BTreeMap<String, watch::Sender<Option<Arc<Pod>>>>,
+    /// Seen in the listing that is under way.
+    listed: BTreeSet<String>,
+}
+
+impl Pods {
+    fn take(&mut self, event: Event<Pod>) {
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(pod) => {
+                self.listed.extend(pod.uid());
+                self.apply(pod);
+            }
+            Event::InitDone => {
+                let gone: Vec<String> = self.latest.keys().filter(|uid| !self.listed.contains(*uid)).cloned().collect();
+                for uid in gone {
+                    self.delete(&uid);
+                }
+            }
+            Event::Apply(pod) => self.apply(pod),
+            Event::Delete(pod) => self.delete(&pod.uid().unwrap_or_default()),
+        }
+    }
+
+    fn apply(&mut self, pod: Pod) {
+        let uid = pod.uid().unwrap_or_default();
+        if let Some(latest) = self.latest.get(&uid) {
+            latest.send_replace(Some(Arc::new(pod)));
+        } else if is_hosted(&pod) && !is_finished(&pod) {
+            let (sender, receiver) = watch::channel(Some(Arc::new(pod)));
+            self.tasks.spawn(pod::host(Arc::clone(&self.hosting), receiver, self.cancel.clone()));
+            self.latest.insert(uid, sender);
+        }
+    }
+
+    fn delete(&mut self, uid: &str) {
+        if let Some(latest) = self.latest.remove(uid) {
+            latest.send_replace(None);
+        }
+    }
+}
+
+/// Ended before this sandbox came to host it, and nobody wants it gone.
+fn is_finished(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed")) && pod.metadata.deletion_timestamp.is_none()
+}

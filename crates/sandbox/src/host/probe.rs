@@ -1,0 +1,214 @@
+//! When a probe's answer changes a container: thresholds of consecutive successes and failures, as in a kubelet (upstream
+//! `pkg/kubelet/prober/worker.go`), and the defaults of the fields.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::core::v1::{Container, HTTPGetAction, Probe as ProbeSpec},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use super::Problem;
+
+/// What to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Check {
+    /// A GET that must answer 200 to 399.
+    Http {
+        /// Over TLS, with any certificate.
+        tls: bool,
+        /// `None` stands for the pod's address.
+        host: Option<String>,
+        /// On that address.
+        port: u16,
+        /// Path and query.
+        path: String,
+        /// Sent as they are.
+        headers: Vec<(String, String)>,
+    },
+    /// A connection that must be accepted.
+    Tcp {
+        /// `None` stands for the pod's address.
+        host: Option<String>,
+        /// On that address.
+        port: u16,
+    },
+    /// A command that must exit with 0.
+    Exec(Vec<String>),
+}
+
+/// A probe with its defaults filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Probe {
+    /// What to ask.
+    pub(super) check: Check,
+    /// Before the first attempt.
+    pub(super) initial_delay: Duration,
+    /// Between attempts.
+    pub(super) period: Duration,
+    /// For one attempt.
+    pub(super) timeout: Duration,
+    /// For the container's end after it failed, if it differs from the pod's.
+    pub(super) grace: Option<Duration>,
+    success_threshold: i32,
+    failure_threshold: i32,
+}
+
+impl Probe {
+    /// Reads a probe of this container.
+    pub(super) fn of(probe: &ProbeSpec, container: &Container) -> Result<Self, Problem> {
+        let seconds = |value: Option<i32>, default: u64| {
+            value.and_then(|value| u64::try_from(value).ok()).map_or(default, |value| value)
+        };
+        let at_least_one = |value: Option<i32>, default: u64| Duration::from_secs(seconds(value, default).max(1));
+        Ok(Self {
+            check: check(probe, container)?,
+            initial_delay: Duration::from_secs(seconds(probe.initial_delay_seconds, 0)),
+            period: at_least_one(probe.period_seconds, 10),
+            timeout: at_least_one(probe.timeout_seconds, 1),
+            grace: probe
+                .termination_grace_period_seconds
+                .and_then(|value| u64::try_from(value).ok())
+                .map(Duration::from_secs),
+            success_threshold: probe.success_threshold.unwrap_or(1).max(1),
+            failure_threshold: probe.failure_threshold.unwrap_or(3).max(1),
+        })
+    }
+
+    /// Attempts counted from a fresh start.
+    pub(super) fn tally(&self) -> Tally {
+        Tally {
+            success_threshold: self.success_threshold,
+            failure_threshold: self.failure_threshold,
+            last: None,
+            run: 0,
+        }
+    }
+}
+
+fn check(probe: &ProbeSpec, container: &Container) -> Result<Check, Problem> {
+    if let Some(get) = &probe.http_get {
+        http(get, container)
+    } else if let Some(tcp) = &probe.tcp_socket {
+        Ok(Check::Tcp { host: given(tcp.host.as_deref()), port: port(&tcp.port, container)? })
+    } else if let Some(exec) = &probe.exec {
+        Ok(Check::Exec(exec.command.clone().unwrap_or_default()))
+    } else {
+        Err(Problem::unsupported("a probe of this kind"))
+    }
+}
+
+/// Reads an HTTP request of a probe or a hook.
+pub(super) fn http(get: &HTTPGetAction, container: &Container) -> Result<Check, Problem> {
+    let path = get.path.as_deref().unwrap_or_default();
+    Ok(Check::Http {
+        tls: get.scheme.as_deref() == Some("HTTPS"),
+        host: given(get.host.as_deref()),
+        port: port(&get.port, container)?,
+        path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
+        headers: get.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone())).collect(),
+    })
+}
+
+fn given(host: Option<&str>) -> Option<String> {
+    host.filter(|host| !host.is_empty()).map(str::to_owned)
+}
+
+/// A port by number or by the name that the container gives it.
+pub(super) fn port(port: &IntOrString, container: &Container) -> Result<u16, Problem> {
+    let number = match port {
+        IntOrString::Int(number) => Some(*number),
+        IntOrString::String(name) => {
+            let named = container.ports.iter().flatten().find(|port| port.name.as_deref() == Some(name));
+            named.map(|port| port.container_port).or_else(|| name.parse().ok())
+        }
+    };
+    number
+        .and_then(|number| u16::try_from(number).ok())
+        .filter(|number| *number != 0)
+        .ok_or_else(|| Problem::config(format!("container {:?} has no port {port:?}", container.name)))
+}
+
+/// Counts attempts.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    success_threshold: i32,
+    failure_threshold: i32,
+    last: Option<bool>,
+    run: i32,
+}
+
+impl Tally {
+    /// Takes the outcome of one attempt; `Some` once enough of the same came in a row.
+    pub(super) fn count(&mut self, success: bool) -> Option<bool> {
+        self.run = if self.last == Some(success) { self.run.saturating_add(1) } else { 1 };
+        self.last = Some(success);
+        let threshold = if success { self.success_threshold } else { self.failure_threshold };
+        (self.run >= threshold).then_some(success)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn probe(fields: Value) -> Result<Probe, Problem> {
+        let container = json!({"name": "c", "ports": [{"name": "health", "containerPort": 8942}]});
+        Probe::of(&serde_json::from_value(fields).unwrap(), &serde_json::from_value(container).unwrap())
+    }
+
+    #[track_caller]
+    fn check(thresholds: &Value, attempts: &str, verdicts: &str) {
+        let mut fields = json!({"tcpSocket": {"port": 1}});
+        json_patch::merge(&mut fields, thresholds);
+        let mut tally = probe(fields).unwrap().tally();
+        let verdict = |attempt| match tally.count(attempt == '+') {
+            Some(true) => '+',
+            Some(false) => '-',
+            None => '.',
+        };
+        assert_eq!(attempts.chars().map(verdict).collect::<String>(), verdicts);
+    }
+
+    #[test]
+    fn enough_of_the_same_in_a_row_decide() {
+        check(&json!({}), "+---+-", "+..-+.");
+        check(&json!({"successThreshold": 2, "failureThreshold": 1}), "++-+++", ".+-.++");
+    }
+
+    #[test]
+    fn fields_have_upstreams_defaults() {
+        let probe = probe(json!({"httpGet": {"port": "health"}})).unwrap();
+        assert_eq!((probe.initial_delay.as_secs(), probe.period.as_secs(), probe.timeout.as_secs()), (0, 10, 1));
+        let expected = Check::Http { tls: false, host: None, port: 8942, path: "/".to_owned(), headers: vec![] };
+        assert_eq!(probe.check, expected);
+    }
+
+    #[test]
+    fn every_kind_of_check_is_read() {
+        let headers = json!([{"name": "X-A", "value": "b"}]);
+        let https = json!({"httpGet": {"port": 1, "scheme": "HTTPS", "path": "readyz?x=1", "host": "h", "httpHeaders": headers}});
+        let expected = Check::Http {
+            tls: true,
+            host: Some("h".to_owned()),
+            port: 1,
+            path: "/readyz?x=1".to_owned(),
+            headers: vec![("X-A".to_owned(), "b".to_owned())],
+        };
+        assert_eq!(probe(https).unwrap().check, expected);
+        assert_eq!(probe(json!({"tcpSocket": {"port": 2}})).unwrap().check, Check::Tcp { host: None, port: 2 });
+        assert_eq!(
+            probe(json!({"exec": {"command": ["a", "b"]}})).unwrap().check,
+            Check::Exec(vec!["a".to_owned(), "b".to_owned()])
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_said() {
+        assert!(probe(json!({"grpc": {"port": 1}})).is_err());
+        assert!(probe(json!({"httpGet": {"port": "absent"}})).is_err());
+        assert!(probe(json!({"tcpSocket": {"port": 70000}})).is_err());
+    }
+}

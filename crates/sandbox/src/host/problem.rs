@@ -1,0 +1,38 @@
+//! Why a container cannot start yet, in the words that a kubelet shows as `state.waiting`.
+
+/// A reason and a message for `state.waiting`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {message}")]
+pub(super) struct Problem {
+    /// One word, as upstream.
+    pub(super) reason: &'static str,
+    /// What to look at.
+    pub(super) message: String,
+}
+
+impl Problem {
+    /// The container's configuration cannot be used as it is (a Secret is missing, say).
+    pub(super) fn config(message: String) -> Self {
+        Self { reason: "CreateContainerConfigError", message }
+    }
+
+    /// A field that hosted pods do not support.
+    pub(super) fn unsupported(field: impl std::fmt::Display) -> Self {
+        Self::config(format!("{field} is not supported in a hosted pod"))
+    }
+
+    /// The program of this image has not been built.
+    pub(super) fn image(message: String) -> Self {
+        Self { reason: "ErrImagePull", message }
+    }
+
+    /// The program could not be started.
+    pub(super) fn run(message: String) -> Self {
+        Self { reason: "RunContainerError", message }
+    }
+
+    /// A volume is not there yet.
+    pub(super) fn volume(message: String) -> Self {
+        Self { reason: "ContainerCreating", message }
+    }
+}

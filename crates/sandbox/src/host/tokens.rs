@@ -1,0 +1,76 @@
+//! `ServiceAccount` tokens of a hosted pod: asked for with a `TokenRequest` that is bound to the pod, and renewed when four
+//! fifths of their life or a day have passed, as in a kubelet.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::{
+    authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
+    core::v1::{Pod, ServiceAccount},
+};
+use kube::{Api, Client, ResourceExt, api::PostParams};
+
+use super::volumes::{TokenWanted, Tokens, tokens_wanted};
+
+/// The longest time between two renewals.
+const LONGEST: SignedDuration = SignedDuration::from_hours(24);
+
+/// Asks for all tokens of a pod. Returns them with the time at which they should be renewed, if there are any.
+pub(super) async fn request(client: &Client, pod: &Pod) -> Result<(Tokens, Option<Timestamp>), kube::Error> {
+    let mut tokens = Tokens::new();
+    let mut renewal: Option<Timestamp> = None;
+    for wanted in tokens_wanted(pod) {
+        let asked_at = Timestamp::now();
+        let granted = request_one(client, pod, &wanted).await?;
+        let status = granted.status.unwrap_or_default();
+        if let Some(ends_at) = status.expiration_timestamp {
+            let due = renewal_time(asked_at, ends_at.0);
+            renewal = Some(renewal.map_or(due, |earlier| earlier.min(due)));
+        }
+        tokens.extend(status.token.map(|token| (wanted, token)));
+    }
+    Ok((tokens, renewal))
+}
+
+async fn request_one(client: &Client, pod: &Pod, wanted: &TokenWanted) -> Result<TokenRequest, kube::Error> {
+    let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let bound_to = BoundObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        name: Some(pod.name_any()),
+        uid: pod.uid(),
+    };
+    let spec = TokenRequestSpec {
+        // No audience stands for the API server.
+        audiences: Some(wanted.audience.iter().cloned().collect()),
+        bound_object_ref: Some(bound_to),
+        expiration_seconds: Some(wanted.expiration_seconds),
+        ..TokenRequestSpec::default()
+    };
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    accounts.create_token_request(account, &PostParams::default(), &request).await
+}
+
+/// When a token that was asked for at one time and ends at another should be replaced.
+fn renewal_time(asked_at: Timestamp, ends_at: Timestamp) -> Timestamp {
+    let life = ends_at.duration_since(asked_at).max(SignedDuration::ZERO);
+    asked_at + (life * 4 / 5).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(life: SignedDuration, renewed_after: SignedDuration) {
+        let start = Timestamp::UNIX_EPOCH;
+        assert_eq!(renewal_time(start, start + life), start + renewed_after);
+    }
+
+    #[test]
+    fn a_token_is_renewed_well_before_it_ends() {
+        check(SignedDuration::from_mins(10), SignedDuration::from_mins(8));
+        check(SignedDuration::from_hours(10), SignedDuration::from_hours(8));
+        check(SignedDuration::from_hours(8760), SignedDuration::from_hours(24));
+        check(SignedDuration::from_mins(-1), SignedDuration::ZERO);
+    }
+}
