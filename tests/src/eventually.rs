@@ -23,7 +23,7 @@ pub async fn eventually<T>(what: &str, limit: Duration, mut look: impl AsyncFnMu
 }
 
 fn in_vain(what: &str, limit: Duration) -> String {
-    let logs = crate::shared::logs().map(|folder| format!(" (logs: {})", folder.display())).unwrap_or_default();
+    let logs = crate::control_plane::logs().map(|folder| format!(" (logs: {})", folder.display())).unwrap_or_default();
     format!("waited {limit:?} until {what}{logs}")
 }
 
