@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -127,15 +128,27 @@ impl Program {
         let work = async {
             AssertUnwindSafe(work(chassis)).catch_unwind().await.map_err(|_| anyhow!("the program panicked"))?
         };
-        let ended = tokio::select! {
-            ended = until_deadline(work, &shutdown) => ended,
-            Some(failure) = failures.recv() => Err(failure),
+        let mut work = pin!(until_deadline(work, &shutdown));
+        let mut failed = None;
+        let ended = loop {
+            tokio::select! {
+                ended = &mut work => break ended,
+                Some(failure) = failures.recv(), if failed.is_none() => {
+                    // The work ends as on a signal, so that it can put its things in order.
+                    tracing::error!(error = format!("{failure:#}"), "shutting down");
+                    failed = Some(failure);
+                    shutdown.cancel();
+                }
+            }
         };
         shutdown.cancel();
         let unfinished = tasks.drain(DRAIN_DEADLINE).await;
         serving.cancel();
         if tokio::time::timeout(SERVER_DEADLINE, server).await.is_err() {
             tracing::debug!("connections to the metrics port are still open");
+        }
+        if let Some(failure) = failed {
+            return Err(failure);
         }
         ended?;
         if unfinished > 0 {

@@ -78,12 +78,17 @@ pub async fn config(args: &CommonArgs, program: &Program) -> Result<Config, Clie
     } else {
         Config::incluster().map_err(ClientError::NotInCluster)?
     };
-    let agent = format!("plimsoll-{}/{}", program.name, program.version);
+    let agent = user_agent(program);
     let agent = HeaderValue::from_str(&agent).map_err(|_| ClientError::UserAgent(agent))?;
     config.headers.push((USER_AGENT, agent));
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.default_retry = false;
     Ok(config)
+}
+
+/// How the program names itself to servers.
+pub fn user_agent(program: &Program) -> String {
+    format!("plimsoll-{}/{}", program.name, program.version)
 }
 
 /// A client whose requests share one throttle.

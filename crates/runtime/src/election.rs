@@ -1,0 +1,594 @@
+//! Runs work only while this process holds a Lease. The rules are in [`crate::lease`]; here are the reads and writes.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use futures::stream::{BoxStream, StreamExt as _};
+use http::header::USER_AGENT;
+use http::{HeaderValue, StatusCode};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams, WatchEvent, WatchParams};
+use prometheus::{IntGauge, Opts};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{LeaderElectionArgs, ResourceLock};
+use crate::chassis::Chassis;
+use crate::client;
+use crate::lease::{Action, Timings, decide, held, identity, released};
+use crate::throttle::Throttle;
+
+/// Conflicting writes in one attempt before it counts as failed.
+const MAX_CONFLICTS: u32 = 3;
+
+/// How long a leaving leader tries to give the lease away.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One term of leadership. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Leading {
+    lost: CancellationToken,
+    /// Absent: without end.
+    until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Leading {
+    fn new(until: Option<Instant>) -> Self {
+        Self { lost: CancellationToken::new(), until: Arc::new(Mutex::new(until)) }
+    }
+
+    /// A term without end, for a program that runs alone.
+    pub fn alone() -> Self {
+        Self::new(None)
+    }
+
+    /// Cancelled when the term ends, which is before another candidate may begin its own.
+    pub fn lost(&self) -> &CancellationToken {
+        &self.lost
+    }
+
+    /// Whether the term lasts at `now`. Worth asking before each write: a process that was stopped and goes on runs its
+    /// next line before any timer.
+    pub fn holds(&self, now: Instant) -> bool {
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        !self.lost.is_cancelled() && until.is_none_or(|until| now < until)
+    }
+
+    fn extend(&self, until: Instant) {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+}
+
+impl Chassis {
+    /// Runs `work` for each term of leadership, or once without an end where `--leader-elect` is off.
+    ///
+    /// When a term is lost, `work` is dropped and started anew with the next one; what must outlive a term is kept outside.
+    /// (Upstream's programs exit instead.) When `work` returns, which it does soon after shutdown, the lease is released,
+    /// so that the next candidate begins at once. `address` tells others where to reach the leader.
+    pub async fn lead<W>(
+        &self,
+        args: &LeaderElectionArgs,
+        address: Option<&str>,
+        mut work: impl FnMut(Leading) -> W,
+    ) -> anyhow::Result<()>
+    where
+        W: Future<Output = anyhow::Result<()>>,
+    {
+        if !args.leader_elect {
+            return work(Leading::alone()).await;
+        }
+        let ResourceLock::Leases = args.leader_elect_resource_lock;
+        let timings = Timings::try_from(args)?;
+        let status = Opts::new("leader_election_master_status", "Whether this process holds the lease.")
+            .const_label("name", &args.leader_elect_resource_name);
+        let status = IntGauge::with_opts(status)?;
+        self.registry.register(Box::new(status.clone()))?;
+        let api = Api::namespaced(self.lease_client()?, &args.leader_elect_resource_namespace);
+        let me = identity(&hostname()?, rand::random(), address);
+        let mut candidate = Candidate::new(api, args.leader_elect_resource_name.clone(), me, timings);
+        candidate.lead(&self.shutdown, &status, &mut work).await
+    }
+
+    /// A client with a throttle of its own: renewals must not wait behind the program's other requests.
+    fn lease_client(&self) -> anyhow::Result<kube::Client> {
+        let mut config = self.config.clone();
+        config.headers.retain(|(name, _)| name != USER_AGENT);
+        let agent = format!("{}/leader-election", client::user_agent(&self.program));
+        config.headers.push((USER_AGENT, HeaderValue::from_str(&agent).context("invalid user agent")?));
+        Ok(client::connect(config, Throttle::new(10.0, 20), self.rest_metrics.clone())?)
+    }
+}
+
+fn hostname() -> anyhow::Result<String> {
+    let kernel = "/proc/sys/kernel/hostname";
+    let name = match std::env::var("HOSTNAME") {
+        Ok(name) if !name.is_empty() => name,
+        _ => std::fs::read_to_string(kernel).with_context(|| format!("no HOSTNAME, and cannot read {kernel}"))?,
+    };
+    Ok(name.trim().to_owned())
+}
+
+struct Candidate {
+    api: Api<Lease>,
+    name: String,
+    me: String,
+    timings: Timings,
+    /// The lease as last read or written, and since when its content has been that.
+    seen: Option<Lease>,
+    unchanged_since: Instant,
+    /// A write of ours was sent and may have arrived, whatever became of its answer.
+    perhaps_held: bool,
+    changes: Option<Changes>,
+}
+
+enum Step {
+    /// The lease is ours, from the moment at which the request that made it so was sent.
+    Held { since: Instant },
+    /// Another's, for at least this long unless it is released.
+    Theirs { wait: Duration },
+}
+
+impl Candidate {
+    fn new(api: Api<Lease>, name: String, me: String, timings: Timings) -> Self {
+        let unchanged_since = now();
+        Self { api, name, me, timings, seen: None, unchanged_since, perhaps_held: false, changes: None }
+    }
+
+    async fn lead<W>(
+        &mut self,
+        shutdown: &CancellationToken,
+        status: &IntGauge,
+        work: &mut impl FnMut(Leading) -> W,
+    ) -> anyhow::Result<()>
+    where
+        W: Future<Output = anyhow::Result<()>>,
+    {
+        loop {
+            tracing::info!(lease = self.name, identity = self.me, "waiting for leadership");
+            let Some(since) = shutdown.run_until_cancelled(self.acquire()).await else {
+                self.release().await;
+                return Ok(());
+            };
+            tracing::info!(lease = self.name, "leading");
+            status.set(1);
+            let leading = Leading::new(Some(since + self.timings.renew_deadline));
+            let ended = tokio::select! {
+                ended = work(leading.clone()) => Some(ended),
+                () = self.hold(since, &leading) => None,
+            };
+            leading.lost.cancel();
+            status.set(0);
+            if let Some(ended) = ended {
+                self.release().await;
+                return ended;
+            }
+        }
+    }
+
+    /// Returns once the lease is ours, with the time at which the request that took it was sent.
+    async fn acquire(&mut self) -> Instant {
+        let mut said = None;
+        // What was known in an earlier term may be old.
+        self.changes = None;
+        let mut known = self.refresh().await;
+        loop {
+            let step = match known {
+                Ok(()) => self.step(false).await,
+                Err(error) => Err(error),
+            };
+            let wait = match step {
+                Ok(Step::Held { since }) => return since,
+                Ok(Step::Theirs { wait }) => {
+                    said = None;
+                    wait
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    if said.as_ref() != Some(&error) {
+                        tracing::warn!(lease = self.name, %error, "cannot take the lease; trying on");
+                    }
+                    said = Some(error);
+                    Duration::MAX
+                }
+            };
+            // client-go's jitter: candidates that start together do not ask together.
+            let pause = self.timings.retry_period.mul_f64(1.0 + 1.2 * rand::random::<f64>());
+            known = match tokio::time::timeout(pause.min(wait), self.next_change()).await {
+                Ok(lease) => {
+                    self.saw(lease);
+                    Ok(())
+                }
+                Err(_) => self.refresh().await,
+            };
+        }
+    }
+
+    /// Renews until the lease is lost; then returns, at the latest when the renew deadline is over.
+    async fn hold(&mut self, mut since: Instant, leading: &Leading) {
+        let Timings { renew_deadline, retry_period, .. } = self.timings;
+        loop {
+            let attempt = async {
+                tokio::time::sleep(retry_period).await;
+                // A request that hangs must leave time for another.
+                tokio::time::timeout(renew_deadline / 2, self.step(true)).await
+            };
+            let attempt = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until((since + renew_deadline).into()) => {
+                    tracing::error!(lease = self.name, ?renew_deadline, "leadership lost: not renewed in time");
+                    return;
+                }
+                attempt = attempt => attempt,
+            };
+            match attempt {
+                Ok(Ok(Step::Held { since: sent })) => {
+                    since = sent;
+                    leading.extend(since + renew_deadline);
+                }
+                Ok(Ok(Step::Theirs { .. })) => {
+                    tracing::error!(lease = self.name, "leadership lost: the lease is no longer ours");
+                    return;
+                }
+                Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "cannot renew the lease"),
+                Err(_) => tracing::warn!(lease = self.name, "no answer to renewing the lease"),
+            }
+        }
+    }
+
+    /// Does what the rules say about the lease as last seen; reads it again when a write shows that it has changed.
+    async fn step(&mut self, holding: bool) -> kube::Result<Step> {
+        let mut conflicts = 0;
+        loop {
+            let spec = self.seen.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
+            let since = now();
+            let action = decide(spec.as_ref(), self.unchanged_since, since, &self.me, self.timings.lease_duration);
+            let written = match action {
+                Action::Wait(wait) => return Ok(Step::Theirs { wait }),
+                // Whoever gave the lease away while we held it meant another to lead.
+                Action::Take if holding => return Ok(Step::Theirs { wait: Duration::ZERO }),
+                Action::Create => {
+                    let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+                    self.write(metadata, held(None, &self.me, self.timings.lease_duration, Timestamp::now()), false)
+                        .await
+                }
+                Action::Take | Action::Renew => {
+                    let metadata = self.seen.as_ref().map(|lease| lease.metadata.clone()).unwrap_or_default();
+                    let spec = held(spec.as_ref(), &self.me, self.timings.lease_duration, Timestamp::now());
+                    self.write(metadata, spec, true).await
+                }
+            };
+            match written {
+                Ok(()) => return Ok(Step::Held { since }),
+                Err(error) if conflicts < MAX_CONFLICTS && is_outdated(&error) => {
+                    conflicts += 1;
+                    self.refresh().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Creates or replaces the lease; the resource version in `metadata` makes a write to a changed lease fail.
+    async fn write(&mut self, metadata: ObjectMeta, spec: LeaseSpec, exists: bool) -> kube::Result<()> {
+        let lease = Lease { metadata, spec: Some(spec) };
+        self.perhaps_held = true;
+        let written = if exists {
+            self.api.replace(&self.name, &PostParams::default(), &lease).await?
+        } else {
+            self.api.create(&PostParams::default(), &lease).await?
+        };
+        self.saw(Some(written));
+        Ok(())
+    }
+
+    async fn refresh(&mut self) -> kube::Result<()> {
+        let lease = self.api.get_opt(&self.name).await?;
+        self.saw(lease);
+        Ok(())
+    }
+
+    fn saw(&mut self, lease: Option<Lease>) {
+        let spec = |lease: &Option<Lease>| lease.as_ref().and_then(|lease| lease.spec.clone());
+        if spec(&lease) != spec(&self.seen) {
+            self.unchanged_since = now();
+        }
+        self.seen = lease;
+    }
+
+    /// The lease after its next change, absent when it was deleted. Waits for ever where it cannot be watched.
+    async fn next_change(&mut self) -> Option<Lease> {
+        loop {
+            if self.changes.is_none() {
+                self.changes = match &self.seen {
+                    Some(seen) => watch(&self.api, &self.name, seen).await,
+                    None => None,
+                };
+            }
+            match self.changes.as_mut() {
+                None => std::future::pending::<()>().await,
+                Some(changes) => match changes.next().await {
+                    Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => return Some(lease),
+                    Some(Ok(WatchEvent::Deleted(_))) => return None,
+                    Some(Ok(WatchEvent::Bookmark(_))) => {}
+                    // The caller's next read says whether something is wrong; then a new watch begins.
+                    Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => {
+                        self.changes = None;
+                        std::future::pending::<()>().await;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Gives the lease away if it is ours, so that the next candidate need not wait for it to run out.
+    async fn release(&mut self) {
+        if !self.perhaps_held {
+            return;
+        }
+        match tokio::time::timeout(RELEASE_TIMEOUT, self.try_release()).await {
+            Ok(Ok(true)) => tracing::info!(lease = self.name, "released the lease"),
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "cannot release the lease; it will run out"),
+            Err(_) => tracing::warn!(lease = self.name, "no answer to releasing the lease; it will run out"),
+        }
+    }
+
+    async fn try_release(&mut self) -> kube::Result<bool> {
+        self.refresh().await?;
+        let Some(lease) = self.seen.clone() else { return Ok(false) };
+        let spec = lease.spec.unwrap_or_default();
+        if spec.holder_identity.as_deref() != Some(&self.me) {
+            return Ok(false);
+        }
+        self.write(lease.metadata, released(&spec, Timestamp::now()), true).await?;
+        self.perhaps_held = false;
+        Ok(true)
+    }
+}
+
+type Changes = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
+
+async fn watch(api: &Api<Lease>, name: &str, seen: &Lease) -> Option<Changes> {
+    let version = seen.metadata.resource_version.as_deref()?;
+    let params = WatchParams::default().fields(&format!("metadata.name={name}"));
+    match api.watch(&params, version).await {
+        Ok(changes) => Some(changes.boxed()),
+        Err(error) => {
+            tracing::debug!(lease = name, %error, "cannot watch the lease; reading it from time to time instead");
+            None
+        }
+    }
+}
+
+/// Someone else wrote, created or deleted the lease since we read it.
+fn is_outdated(error: &kube::Error) -> bool {
+    let outdated = [StatusCode::CONFLICT.as_u16(), StatusCode::NOT_FOUND.as_u16()];
+    matches!(error, kube::Error::Api(status) if outdated.contains(&status.code))
+}
+
+/// The runtime's clock, so that it stands still where a test stops it.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use axum::Json;
+    use axum::body::Body;
+    use axum::extract::State;
+    use axum::response::{IntoResponse as _, Response};
+    use axum::routing::{get, put};
+    use tokio::sync::mpsc;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    /// The part of the API server that keeps one lease; like the real one it refuses writes to an old version.
+    #[derive(Clone, Default)]
+    struct Leases(Arc<Mutex<Option<Lease>>>);
+
+    impl Leases {
+        fn store(&self, mut lease: Lease) -> Json<Lease> {
+            let mut stored = self.0.lock().unwrap();
+            let version = stored.as_ref().map_or(0, version) + 1;
+            lease.metadata.resource_version = Some(version.to_string());
+            *stored = Some(lease.clone());
+            Json(lease)
+        }
+
+        fn holder(&self) -> String {
+            self.0.lock().unwrap().clone().and_then(|lease| lease.spec?.holder_identity).unwrap_or_default()
+        }
+
+        /// A client that fails while `cut` is set, as behind a broken network.
+        fn client(&self, cut: Arc<AtomicBool>) -> kube::Client {
+            let router = axum::Router::new()
+                .route("/apis/coordination.k8s.io/v1/namespaces/ns/leases/lease", put(replace).get(read))
+                .route("/apis/coordination.k8s.io/v1/namespaces/ns/leases", get(watch_is_forbidden).post(create))
+                .with_state(self.clone());
+            let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                let (router, cut) = (router.clone(), cut.load(Ordering::SeqCst));
+                async move {
+                    if cut {
+                        return Err(std::io::Error::other("network is cut"));
+                    }
+                    Ok(router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {}))
+                }
+            });
+            kube::Client::new(service, "ns")
+        }
+    }
+
+    fn version(lease: &Lease) -> u64 {
+        lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()).unwrap_or_default()
+    }
+
+    fn refuse(code: StatusCode, reason: &str) -> Response {
+        let status =
+            serde_json::json!({"status": "Failure", "message": code.as_str(), "reason": reason, "code": code.as_u16()});
+        (code, Json(status)).into_response()
+    }
+
+    async fn read(State(leases): State<Leases>) -> Response {
+        let lease = leases.0.lock().unwrap().clone();
+        lease.map_or_else(|| refuse(StatusCode::NOT_FOUND, "NotFound"), |lease| Json(lease).into_response())
+    }
+
+    async fn create(State(leases): State<Leases>, Json(lease): Json<Lease>) -> Response {
+        let exists = leases.0.lock().unwrap().is_some();
+        if exists { refuse(StatusCode::CONFLICT, "Conflict") } else { leases.store(lease).into_response() }
+    }
+
+    async fn replace(State(leases): State<Leases>, Json(lease): Json<Lease>) -> Response {
+        let current = leases.0.lock().unwrap().as_ref().map(version);
+        if current == Some(version(&lease)) {
+            leases.store(lease).into_response()
+        } else {
+            refuse(StatusCode::CONFLICT, "Conflict")
+        }
+    }
+
+    async fn watch_is_forbidden() -> Response {
+        refuse(StatusCode::FORBIDDEN, "Forbidden")
+    }
+
+    const TIMINGS: Timings = Timings {
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+
+    /// A candidate that reports when its terms begin and end.
+    struct Running {
+        events: mpsc::UnboundedReceiver<(&'static str, Instant)>,
+        shutdown: CancellationToken,
+        cut: Arc<AtomicBool>,
+    }
+
+    impl Running {
+        fn start(leases: &Leases, me: &str) -> Self {
+            let (cut, shutdown) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
+            let api = Api::namespaced(leases.client(Arc::clone(&cut)), "ns");
+            let mut candidate = Candidate::new(api, "lease".to_owned(), me.to_owned(), TIMINGS);
+            let (sender, events) = mpsc::unbounded_channel();
+            let stop = shutdown.clone();
+            tokio::spawn(async move {
+                let status = IntGauge::new("status", "Status.").unwrap();
+                let mut work = |leading: Leading| {
+                    let (sender, stop) = (sender.clone(), stop.clone());
+                    async move {
+                        sender.send(("begins", now()))?;
+                        let lost = leading.lost().clone();
+                        tokio::spawn(async move {
+                            lost.cancelled().await;
+                            sender.send(("ends", now())).unwrap();
+                        });
+                        stop.cancelled().await;
+                        Ok(())
+                    }
+                };
+                candidate.lead(&stop, &status, &mut work).await
+            });
+            Self { events, shutdown, cut }
+        }
+
+        async fn expect(&mut self, expected: &str) -> Instant {
+            let event = tokio::time::timeout(Duration::from_hours(1), self.events.recv()).await;
+            let (event, at) = event.expect("an event within an hour of the stopped clock").unwrap();
+            assert_eq!(event, expected);
+            at
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_released_lease_is_taken_at_the_next_attempt() {
+        let leases = Leases::default();
+        let mut first = Running::start(&leases, "first");
+        first.expect("begins").await;
+        let mut second = Running::start(&leases, "second");
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert_eq!(leases.holder(), "first");
+
+        first.shutdown.cancel();
+        let ended = first.expect("ends").await;
+        let begun = second.expect("begins").await;
+        assert!(ended <= begun && begun - ended < Duration::from_millis(4_500), "{:?}", begun - ended);
+        assert_eq!(leases.holder(), "second");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_cut_off_stops_before_another_begins() {
+        let leases = Leases::default();
+        let mut first = Running::start(&leases, "first");
+        first.expect("begins").await;
+        let mut second = Running::start(&leases, "second");
+        tokio::time::sleep(Duration::from_secs(31)).await;
+
+        let cut = now();
+        first.cut.store(true, Ordering::SeqCst);
+        let ended = first.expect("ends").await;
+        let begun = second.expect("begins").await;
+        assert!(ended - cut <= TIMINGS.renew_deadline, "{:?}", ended - cut);
+        assert!(begun - ended >= Duration::from_secs(4), "{:?}", begun - ended);
+        assert_eq!(leases.holder(), "second");
+
+        // Back on the network, the first waits for its turn and begins a new term.
+        first.cut.store(false, Ordering::SeqCst);
+        second.shutdown.cancel();
+        second.expect("ends").await;
+        first.expect("begins").await;
+        assert_eq!(leases.holder(), "first");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_short_break_costs_no_leadership() {
+        let leases = Leases::default();
+        let mut first = Running::start(&leases, "first");
+        first.expect("begins").await;
+        first.cut.store(true, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        first.cut.store(false, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(first.events.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_given_to_another_ends_the_term() {
+        let leases = Leases::default();
+        let mut first = Running::start(&leases, "first");
+        first.expect("begins").await;
+        let stolen = leases.0.lock().unwrap().clone().unwrap();
+        let spec = held(stolen.spec.as_ref(), "thief", Duration::from_secs(15), Timestamp::now());
+        let Json(_) = leases.store(Lease { spec: Some(spec), ..stolen });
+        first.expect("ends").await;
+        first.expect("begins").await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deleted_lease_is_created_again_by_its_holder() {
+        let leases = Leases::default();
+        let mut first = Running::start(&leases, "first");
+        first.expect("begins").await;
+        *leases.0.lock().unwrap() = None;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(leases.holder(), "first");
+        assert!(first.events.is_empty());
+    }
+
+    #[test]
+    fn a_term_ends_with_its_deadline_even_before_anyone_says_so() {
+        let start = Instant::now();
+        let leading = Leading::new(Some(start + Duration::from_secs(10)));
+        let after = |seconds| leading.holds(start + Duration::from_secs(seconds));
+        assert!(after(9) && !after(10));
+        leading.extend(start + Duration::from_secs(12));
+        assert!(after(11));
+        leading.lost.cancel();
+        assert!(!after(11));
+    }
+}

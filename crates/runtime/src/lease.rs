@@ -1,0 +1,240 @@
+//! The rules of leader election on a `coordination.k8s.io/v1` Lease, as pure functions.
+//!
+//! They are client-go's (`tools/leaderelection`), so that candidates of ours and of upstream exclude each other:
+//! a lease stands for its duration after the moment at which *this* candidate first saw its present content (clocks of
+//! different machines are never compared), an empty holder can be followed at once, and every change of holder counts
+//! as one transition.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+
+use crate::args::LeaderElectionArgs;
+
+/// What a candidate does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// There is no lease: create it.
+    Create,
+    /// We hold it: write a new renew time.
+    Renew,
+    /// It is free or has run out: write ourselves as the holder.
+    Take,
+    /// Another holds it, for at least this long unless it is released.
+    Wait(Duration),
+}
+
+/// Decides from the lease (absent: there is none), since when it has been seen unchanged, the time, and who we are.
+pub fn decide(lease: Option<&LeaseSpec>, unchanged_since: Instant, now: Instant, me: &str, own: Duration) -> Action {
+    let Some(lease) = lease else { return Action::Create };
+    match lease.holder_identity.as_deref().unwrap_or_default() {
+        "" => Action::Take,
+        holder if holder == me => Action::Renew,
+        _ => {
+            let stands_until = unchanged_since + duration(lease).unwrap_or(own);
+            if stands_until <= now { Action::Take } else { Action::Wait(stands_until - now) }
+        }
+    }
+}
+
+/// The holder's promise. A lease without one (written by neither client-go nor us) is given our own duration.
+fn duration(lease: &LeaseSpec) -> Option<Duration> {
+    let seconds = u64::try_from(lease.lease_duration_seconds?).ok().filter(|seconds| *seconds > 0)?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// The lease that `me` writes to create, take or renew it at wall-clock time `now`.
+pub fn held(previous: Option<&LeaseSpec>, me: &str, duration: Duration, now: Timestamp) -> LeaseSpec {
+    let renewed = previous.filter(|lease| lease.holder_identity.as_deref() == Some(me));
+    let now = Some(MicroTime(now));
+    LeaseSpec {
+        holder_identity: Some(me.to_owned()),
+        lease_duration_seconds: Some(i32::try_from(duration.as_secs()).unwrap_or(i32::MAX)),
+        acquire_time: renewed.map_or(now.clone(), |lease| lease.acquire_time.clone()),
+        renew_time: now,
+        lease_transitions: Some(match (renewed, previous) {
+            (Some(lease), _) => lease.lease_transitions.unwrap_or(0),
+            (None, Some(lease)) => lease.lease_transitions.unwrap_or(0).saturating_add(1),
+            (None, None) => 0,
+        }),
+        ..previous.cloned().unwrap_or_default()
+    }
+}
+
+/// The lease that its holder leaves behind: nobody's, for one second.
+pub fn released(previous: &LeaseSpec, now: Timestamp) -> LeaseSpec {
+    LeaseSpec {
+        holder_identity: Some(String::new()),
+        lease_duration_seconds: Some(1),
+        acquire_time: Some(MicroTime(now)),
+        renew_time: Some(MicroTime(now)),
+        ..previous.clone()
+    }
+}
+
+/// Names a candidate `<hostname>_<uuid>`, with the address at which others reach the leader appended where there is one.
+pub fn identity(hostname: &str, random: u128, address: Option<&str>) -> String {
+    // Version 4, variant 1, as RFC 9562 marks a random UUID.
+    let uuid = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{uuid:032x}");
+    let uuid = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
+    address.map_or_else(|| format!("{hostname}_{uuid}"), |address| format!("{hostname}_{uuid}_{address}"))
+}
+
+/// The address that [`identity`] appended to a holder's name.
+pub fn address_of(holder: &str) -> Option<&str> {
+    let mut parts = holder.splitn(3, '_');
+    parts.nth(2)
+}
+
+/// The three periods of an election, in the order in which each bounds the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timings {
+    /// How long a lease stands without renewal.
+    pub lease_duration: Duration,
+    /// How long after its last renewal a leader still acts.
+    pub renew_deadline: Duration,
+    /// Pause between attempts.
+    pub retry_period: Duration,
+}
+
+/// Why three periods do not make an election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// The API keeps whole seconds, at least one.
+    #[error("--leader-elect-lease-duration must be a whole number of seconds, at least 1s")]
+    LeaseDuration,
+    /// A leader would still act when another may begin to.
+    #[error("--leader-elect-renew-deadline must be shorter than --leader-elect-lease-duration")]
+    RenewDeadline,
+    /// A single failed attempt would end the leadership.
+    #[error(
+        "--leader-elect-retry-period must be more than zero, and 1.2 times it shorter than --leader-elect-renew-deadline"
+    )]
+    RetryPeriod,
+}
+
+impl TryFrom<&LeaderElectionArgs> for Timings {
+    type Error = TimingError;
+
+    fn try_from(args: &LeaderElectionArgs) -> Result<Self, TimingError> {
+        let timings = Self {
+            lease_duration: args.leader_elect_lease_duration.0,
+            renew_deadline: args.leader_elect_renew_deadline.0,
+            retry_period: args.leader_elect_retry_period.0,
+        };
+        let Self { lease_duration, renew_deadline, retry_period } = timings;
+        if lease_duration.is_zero() || lease_duration.subsec_nanos() > 0 {
+            return Err(TimingError::LeaseDuration);
+        }
+        if renew_deadline >= lease_duration {
+            return Err(TimingError::RenewDeadline);
+        }
+        if retry_period.is_zero() || retry_period.mul_f64(1.2) >= renew_deadline {
+            return Err(TimingError::RetryPeriod);
+        }
+        Ok(timings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Duration = Duration::from_secs(15);
+
+    fn lease(holder: Option<&str>, duration_seconds: Option<i32>) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: holder.map(str::to_owned),
+            lease_duration_seconds: duration_seconds,
+            acquire_time: Some(MicroTime(at(10))),
+            renew_time: Some(MicroTime(at(20))),
+            lease_transitions: Some(3),
+            ..LeaseSpec::default()
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn check(lease: Option<&LeaseSpec>, unchanged_for: Duration, expected: Action) {
+        let start = Instant::now();
+        assert_eq!(decide(lease, start, start + unchanged_for, "me", OWN), expected, "{lease:?} for {unchanged_for:?}");
+    }
+
+    #[test]
+    fn the_next_action_follows_from_holder_and_age() {
+        let seconds = Duration::from_secs;
+        check(None, seconds(0), Action::Create);
+        check(Some(&lease(None, Some(15))), seconds(0), Action::Take);
+        check(Some(&lease(Some(""), Some(1))), seconds(0), Action::Take);
+        check(Some(&lease(Some("me"), Some(15))), seconds(0), Action::Renew);
+        check(Some(&lease(Some("me"), Some(15))), seconds(60), Action::Renew);
+        check(Some(&lease(Some("other"), Some(15))), seconds(0), Action::Wait(seconds(15)));
+        check(Some(&lease(Some("other"), Some(15))), seconds(14), Action::Wait(seconds(1)));
+        check(Some(&lease(Some("other"), Some(15))), seconds(15), Action::Take);
+    }
+
+    #[test]
+    fn the_holders_own_duration_counts() {
+        let seconds = Duration::from_secs;
+        check(Some(&lease(Some("other"), Some(60))), seconds(59), Action::Wait(seconds(1)));
+        check(Some(&lease(Some("other"), Some(5))), seconds(5), Action::Take);
+        for nonsense in [None, Some(0), Some(-7)] {
+            check(Some(&lease(Some("other"), nonsense)), seconds(14), Action::Wait(seconds(1)));
+        }
+    }
+
+    #[test]
+    fn a_written_lease_keeps_what_client_go_keeps() {
+        let other = lease(Some("other"), Some(40));
+        for (previous, acquired, transitions) in [
+            (None, at(30), 0),
+            (Some(&other), at(30), 4),
+            (Some(&lease(Some(""), Some(1))), at(30), 4),
+            (Some(&lease(Some("me"), Some(15))), at(10), 3),
+        ] {
+            let written = held(previous, "me", OWN, at(30));
+            assert_eq!(written.holder_identity.as_deref(), Some("me"));
+            assert_eq!(written.lease_duration_seconds, Some(15));
+            assert_eq!(written.acquire_time, Some(MicroTime(acquired)));
+            assert_eq!(written.renew_time, Some(MicroTime(at(30))));
+            assert_eq!(written.lease_transitions, Some(transitions));
+        }
+    }
+
+    #[test]
+    fn a_released_lease_is_nobodys_and_keeps_its_transitions() {
+        let left = released(&lease(Some("me"), Some(15)), at(30));
+        assert_eq!(left.holder_identity.as_deref(), Some(""));
+        assert_eq!((left.lease_duration_seconds, left.lease_transitions), (Some(1), Some(3)));
+        assert_eq!(left.renew_time, Some(MicroTime(at(30))));
+    }
+
+    #[test]
+    fn an_identity_is_a_hostname_a_random_uuid_and_perhaps_an_address() {
+        assert_eq!(identity("pod-1", 0, None), "pod-1_00000000-0000-4000-8000-000000000000");
+        let named = identity("pod-1", u128::MAX, Some("10.0.0.7:8945"));
+        assert_eq!(named, "pod-1_ffffffff-ffff-4fff-bfff-ffffffffffff_10.0.0.7:8945");
+        assert_eq!(address_of(&named), Some("10.0.0.7:8945"));
+        assert_eq!(address_of(&identity("pod-1", 7, None)), None);
+    }
+
+    #[test]
+    fn periods_must_bound_each_other() {
+        for (line, expected) in [
+            ("", Ok(())),
+            ("--leader-elect-lease-duration=1500ms", Err(TimingError::LeaseDuration)),
+            ("--leader-elect-lease-duration=0s", Err(TimingError::LeaseDuration)),
+            ("--leader-elect-lease-duration=10s", Err(TimingError::RenewDeadline)),
+            ("--leader-elect-retry-period=0s", Err(TimingError::RetryPeriod)),
+            ("--leader-elect-retry-period=9s", Err(TimingError::RetryPeriod)),
+        ] {
+            let args = crate::args::tests::parse(line).unwrap().election;
+            assert_eq!(Timings::try_from(&args).map(|_| ()), expected, "{line}");
+        }
+    }
+}
