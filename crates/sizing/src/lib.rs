@@ -1,1 +1,49 @@
-//! Placeholder for the workspace skeleton.
+//! How big should a container be? From usage samples to target and bounds, bit-equal to upstream's Vertical Pod Autoscaler.
+//!
+//! Pure: no input or output, no clock. Time is an argument. Where each formula lives:
+//!
+//! | formula | file |
+//! |---|---|
+//! | bucket boundaries, bucket of a value | `buckets.rs` |
+//! | adding, taking back, merging weights; percentile | `histogram.rs` |
+//! | decay by half-life | `decaying.rs` |
+//! | stored form of a history | `checkpoint.rs` |
+//! | CPU samples, memory peaks per window, OOM bump | `container.rs` |
+//! | history of like containers | `aggregate.rs` |
+//! | percentile, margin, confidence, minimum | `estimate.rs` |
+//! | rounding and published quantities | `format.rs` |
+//! | whole cores by annotation | `integer_cpu.rs` |
+//! | which policy a container has | `policy.rs` |
+//! | minimum and maximum allowed | `capping.rs` |
+//! | settings and their defaults | `config.rs` |
+//! | all pods, histories and autoscalers | `fleet.rs`, `fleet/` |
+//! | exp2, ln, power with the same bits everywhere | `float.rs`, `float/` |
+
+mod aggregate;
+mod amount;
+mod buckets;
+mod capping;
+mod checkpoint;
+mod config;
+mod container;
+mod decaying;
+mod estimate;
+mod fleet;
+mod float;
+pub mod format;
+mod histogram;
+mod instant;
+mod integer_cpu;
+mod policy;
+
+pub use aggregate::{Aggregate, Shapes};
+pub use buckets::{Buckets, BucketsError};
+pub use capping::cap;
+pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramCheckpoint};
+pub use config::{Config, ConfigError, MemoryRules, Percentiles};
+pub use decaying::{DecayingHistogram, HalfLife, Shape};
+pub use estimate::{Amounts, Estimate};
+pub use fleet::{Accepted, AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec, SampleError};
+pub use histogram::{EPSILON, Histogram};
+pub use integer_cpu::integer_cpu_containers;
+pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};

@@ -1,0 +1,119 @@
+//! The history of one container of a group of like pods: usage histograms, and how long and how often it was seen.
+//!
+//! Source: upstream `pkg/recommender/model/aggregate_container_state.go`.
+
+use jiff::Timestamp;
+
+use crate::checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
+use crate::decaying::{DecayingHistogram, Shape};
+use crate::instant::Instant;
+
+/// The weight of one CPU sample.
+pub(crate) const CPU_SAMPLE_WEIGHT: f64 = 0.1;
+/// The weight of one memory peak.
+pub(crate) const MEMORY_PEAK_WEIGHT: f64 = 1.0;
+
+/// How the histograms of both resources are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Shapes {
+    /// CPU usage in cores.
+    pub cpu: Shape,
+    /// Memory peaks in bytes.
+    pub memory: Shape,
+}
+
+/// Usage of all containers of one name in one group of pods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aggregate {
+    /// CPU usage in cores, weighted by age.
+    pub cpu: DecayingHistogram,
+    /// Peaks of memory usage in bytes, weighted by age.
+    pub memory: DecayingHistogram,
+    first_sample: Instant,
+    last_sample: Instant,
+    samples: i64,
+}
+
+impl Default for Aggregate {
+    fn default() -> Self {
+        Self {
+            cpu: DecayingHistogram::default(),
+            memory: DecayingHistogram::default(),
+            first_sample: Instant::NEVER,
+            last_sample: Instant::NEVER,
+            samples: 0,
+        }
+    }
+}
+
+impl Aggregate {
+    /// How many CPU samples there were.
+    pub fn samples(&self) -> i64 {
+        self.samples
+    }
+
+    /// Nanoseconds between the first and the last CPU sample.
+    pub(crate) fn lifespan(&self) -> i64 {
+        self.last_sample.since(self.first_sample)
+    }
+
+    pub(crate) fn last_sample(&self) -> Instant {
+        self.last_sample
+    }
+
+    pub(crate) fn add_cpu(&mut self, shapes: &Shapes, cores: f64, at: Instant) {
+        self.cpu.add_at(&shapes.cpu, cores, CPU_SAMPLE_WEIGHT, at);
+        self.first_sample = self.first_sample.earliest(at);
+        self.last_sample = self.last_sample.max(at);
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    pub(crate) fn add_memory_peak(&mut self, shapes: &Shapes, bytes: i64, window_end: Instant) {
+        self.memory.add_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
+    }
+
+    pub(crate) fn subtract_memory_peak(&mut self, shapes: &Shapes, bytes: i64, window_end: Instant) {
+        self.memory.subtract_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
+    }
+
+    /// Adds the history of another container of the same name.
+    pub fn merge(&mut self, shapes: &Shapes, other: &Self) {
+        self.cpu.merge(&shapes.cpu, &other.cpu);
+        self.memory.merge(&shapes.memory, &other.memory);
+        self.first_sample = self.first_sample.earliest(other.first_sample);
+        self.last_sample = self.last_sample.max(other.last_sample);
+        self.samples = self.samples.saturating_add(other.samples);
+    }
+
+    /// What is stored of it.
+    pub fn save(&self, now: Timestamp) -> Checkpoint {
+        Checkpoint {
+            last_update_time: Some(now),
+            version: CHECKPOINT_VERSION.to_owned(),
+            cpu_histogram: self.cpu.save(),
+            memory_histogram: self.memory.save(),
+            first_sample_start: self.first_sample.into(),
+            last_sample_start: self.last_sample.into(),
+            total_samples_count: self.samples,
+        }
+    }
+
+    /// The history that was stored.
+    pub fn load(stored: &Checkpoint) -> Result<Self, CheckpointError> {
+        if stored.version != CHECKPOINT_VERSION {
+            return Err(CheckpointError::Version(stored.version.clone()));
+        }
+        if stored.total_samples_count < 0 {
+            return Err(CheckpointError::SamplesCount(stored.total_samples_count));
+        }
+        let mut loaded = Self {
+            first_sample: stored.first_sample_start.into(),
+            last_sample: stored.last_sample_start.into(),
+            samples: stored.total_samples_count,
+            ..Self::default()
+        };
+        loaded.memory.load(&stored.memory_histogram)?;
+        loaded.cpu.load(&stored.cpu_histogram)?;
+        Ok(loaded)
+    }
+}

@@ -1,0 +1,133 @@
+//! What is stored of a container's history, in the form of `VerticalPodAutoscalerCheckpoint.status` (format v3).
+//!
+//! Times are written in whole seconds, null for never. Source: upstream `pkg/apis/autoscaling.k8s.io/v1` and
+//! `aggregate_container_state.go` (`SaveToCheckpoint`, `LoadFromCheckpoint`).
+
+use std::collections::BTreeMap;
+
+use jiff::{Timestamp, TimestampRound, Unit};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
+
+/// The only format there is.
+pub const CHECKPOINT_VERSION: &str = "v3";
+
+/// Stored state of one container of one autoscaler.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checkpoint {
+    /// When it was stored.
+    #[serde(default, serialize_with = "whole_seconds")]
+    pub last_update_time: Option<Timestamp>,
+    /// [`CHECKPOINT_VERSION`].
+    #[serde(default)]
+    pub version: String,
+    /// CPU usage.
+    #[serde(default)]
+    pub cpu_histogram: HistogramCheckpoint,
+    /// Peaks of memory usage.
+    #[serde(default)]
+    pub memory_histogram: HistogramCheckpoint,
+    /// Time of the first CPU sample.
+    #[serde(default, serialize_with = "whole_seconds")]
+    pub first_sample_start: Option<Timestamp>,
+    /// Time of the last CPU sample.
+    #[serde(default, serialize_with = "whole_seconds")]
+    pub last_sample_start: Option<Timestamp>,
+    /// Number of CPU samples.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub total_samples_count: i64,
+}
+
+/// Stored state of one histogram.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistogramCheckpoint {
+    /// The time that the weights refer to.
+    #[serde(default, serialize_with = "whole_seconds")]
+    pub reference_timestamp: Option<Timestamp>,
+    /// Weights in proportion to the heaviest bucket, which is 10000.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_number")]
+    pub bucket_weights: BTreeMap<i64, u32>,
+    /// The sum of the weights as they were before they were scaled.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub total_weight: f64,
+}
+
+/// Why stored state is refused.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum CheckpointError {
+    /// Another version than v3.
+    #[error("unsupported checkpoint version {0:?}")]
+    Version(String),
+    /// A total weight that no samples can have.
+    #[error("totalWeight {0} is out of range")]
+    TotalWeight(f64),
+    /// A bucket that does not exist.
+    #[error("bucketWeights has no bucket {0}")]
+    Bucket(i64),
+    /// A negative number of samples.
+    #[error("totalSamplesCount {0} is negative")]
+    SamplesCount(i64),
+    /// A time so far in the future that later samples would not count.
+    #[error("{field} {time} is too far in the future")]
+    Future {
+        /// Which time.
+        field: &'static str,
+        /// The time.
+        time: Timestamp,
+    },
+    /// There is no such autoscaler.
+    #[error("no autoscaler of this name")]
+    UnknownAutoscaler,
+}
+
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
+}
+
+/// JSON writes numbers as keys in quotes, and only some readers give them back as numbers.
+fn by_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<i64, u32>, D::Error> {
+    let by_text = BTreeMap::<String, u32>::deserialize(deserializer)?;
+    let number = |(key, weight): (String, u32)| key.parse().map(|bucket| (bucket, weight));
+    by_text.into_iter().map(number).collect::<Result<_, _>>().map_err(D::Error::custom)
+}
+
+#[expect(clippy::ref_option, reason = "serde hands over the field by reference")]
+fn whole_seconds<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    let down = TimestampRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Floor);
+    time.and_then(|time| time.round(down).ok()).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_checkpoint_keeps_its_null_times_and_drops_zeros() {
+        let json = serde_json::to_string(&Checkpoint { version: "v3".to_owned(), ..Checkpoint::default() }).unwrap();
+        assert_eq!(
+            json,
+            concat!(
+                r#"{"lastUpdateTime":null,"version":"v3","cpuHistogram":{"referenceTimestamp":null},"#,
+                r#""memoryHistogram":{"referenceTimestamp":null},"firstSampleStart":null,"lastSampleStart":null}"#
+            )
+        );
+    }
+
+    #[test]
+    fn times_are_written_in_whole_seconds_and_buckets_as_text() {
+        let stored = HistogramCheckpoint {
+            reference_timestamp: Some("2026-01-02T03:04:05.999Z".parse().unwrap()),
+            bucket_weights: [(8, 10_000)].into(),
+            total_weight: 1.5,
+        };
+        let json = serde_json::to_string(&stored).unwrap();
+        assert_eq!(
+            json,
+            r#"{"referenceTimestamp":"2026-01-02T03:04:05Z","bucketWeights":{"8":10000},"totalWeight":1.5}"#
+        );
+        assert_eq!(serde_json::from_str::<HistogramCheckpoint>(&json).unwrap().bucket_weights, stored.bucket_weights);
+    }
+}

@@ -1,0 +1,187 @@
+//! What can be configured about sizing, with upstream's defaults (the recommender's flags), checked once.
+
+use model::{Cpu, Memory, ResourceList};
+use thiserror::Error;
+
+use crate::aggregate::Shapes;
+use crate::buckets::Buckets;
+use crate::decaying::{HalfLife, Shape};
+
+/// Nanoseconds in a day.
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// Percentiles of usage that become target and bounds, as fractions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percentiles {
+    /// For the target.
+    pub target: f64,
+    /// For the lower bound.
+    pub lower_bound: f64,
+    /// For the upper bound.
+    pub upper_bound: f64,
+}
+
+impl Default for Percentiles {
+    fn default() -> Self {
+        Self { target: 0.9, lower_bound: 0.5, upper_bound: 0.95 }
+    }
+}
+
+/// All settings of sizing. Durations in nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Share of usage added as safety margin (`--recommendation-margin-fraction`).
+    pub margin_fraction: f64,
+    /// Least CPU of a pod in thousandths of a core (`--pod-recommendation-min-cpu-millicores`).
+    pub pod_min_cpu_millicores: f64,
+    /// Least memory of a pod in MiB (`--pod-recommendation-min-memory-mb`).
+    pub pod_min_memory_mib: f64,
+    /// Percentiles of CPU usage.
+    pub cpu_percentiles: Percentiles,
+    /// Percentiles of memory peaks.
+    pub memory_percentiles: Percentiles,
+    /// How much history gives a confidence of one in CPU bounds (`--confidence-interval-cpu`).
+    pub cpu_confidence_interval_ns: i64,
+    /// The same for memory bounds (`--confidence-interval-memory`).
+    pub memory_confidence_interval_ns: i64,
+    /// How fast CPU usage is forgotten (`--cpu-histogram-decay-half-life`).
+    pub cpu_half_life_ns: i64,
+    /// How fast memory peaks are forgotten (`--memory-histogram-decay-half-life`).
+    pub memory_half_life_ns: i64,
+    /// How memory peaks are made.
+    pub memory: MemoryRules,
+    /// Whether autoscalers may set their own [`MemoryRules`] (feature gate `PerVPAConfig`).
+    pub per_autoscaler_rules: bool,
+    /// Print memory with two decimals and a binary suffix (`--humanize-memory`).
+    pub humanize_memory: bool,
+    /// Round CPU up to a multiple of this (`--round-cpu-millicores`); 1 and anything below change nothing.
+    pub round_cpu_millicores: i64,
+    /// Round memory up to a multiple of this (`--round-memory-bytes`); 1 and anything below change nothing.
+    pub round_memory_bytes: i64,
+    /// Heed the annotation that asks for whole cores (`--cpu-integer-post-processor-enabled`).
+    pub integer_cpu: bool,
+    /// No recommendation of one container is above this; absent resources have no limit (`--container-recommendation-max-allowed-*`).
+    pub max_allowed: ResourceList,
+}
+
+/// How memory samples and OOM kills become peaks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemoryRules {
+    /// Length of the window of which only the peak counts (`--memory-aggregation-interval`).
+    pub interval_ns: i64,
+    /// History is dropped after so many windows without samples (`--memory-aggregation-interval-count`).
+    pub interval_count: i64,
+    /// An OOM kill counts as a peak of this many times the memory (`--oom-bump-up-ratio`).
+    pub oom_bump_up_ratio: f64,
+    /// An OOM kill counts as a peak at least this much higher than the memory (`--oom-min-bump-up-bytes`).
+    pub oom_min_bump_up_bytes: f64,
+}
+
+impl Default for MemoryRules {
+    fn default() -> Self {
+        Self { interval_ns: DAY_NS, interval_count: 8, oom_bump_up_ratio: 1.2, oom_min_bump_up_bytes: 104_857_600.0 }
+    }
+}
+
+impl MemoryRules {
+    /// How long history without samples is kept, in nanoseconds.
+    pub(crate) fn retention_ns(&self) -> i64 {
+        self.interval_ns.saturating_mul(self.interval_count)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            margin_fraction: 0.15,
+            pod_min_cpu_millicores: 25.0,
+            pod_min_memory_mib: 250.0,
+            cpu_percentiles: Percentiles::default(),
+            memory_percentiles: Percentiles::default(),
+            cpu_confidence_interval_ns: DAY_NS,
+            memory_confidence_interval_ns: DAY_NS,
+            cpu_half_life_ns: DAY_NS,
+            memory_half_life_ns: DAY_NS,
+            memory: MemoryRules::default(),
+            per_autoscaler_rules: false,
+            humanize_memory: false,
+            round_cpu_millicores: 1,
+            round_memory_bytes: 1,
+            integer_cpu: false,
+            max_allowed: ResourceList::new(),
+        }
+    }
+}
+
+/// Which setting cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A number that is not finite.
+    #[error("{0} must be a finite number of at least 0")]
+    NotANumber(&'static str),
+    /// A fraction outside 0 to 1.
+    #[error("{0} must be between 0 and 1")]
+    NotAFraction(&'static str),
+    /// A duration or count that is not above zero.
+    #[error("{0} must be greater than 0")]
+    NotPositive(&'static str),
+}
+
+impl Config {
+    /// Checks every setting and gives what the histograms need.
+    pub fn validate(&self) -> Result<Shapes, ConfigError> {
+        for (name, number) in [
+            ("recommendation-margin-fraction", self.margin_fraction),
+            ("pod-recommendation-min-cpu-millicores", self.pod_min_cpu_millicores),
+            ("pod-recommendation-min-memory-mb", self.pod_min_memory_mib),
+            ("oom-bump-up-ratio", self.memory.oom_bump_up_ratio),
+            ("oom-min-bump-up-bytes", self.memory.oom_min_bump_up_bytes),
+        ] {
+            if !(number.is_finite() && number >= 0.0) {
+                return Err(ConfigError::NotANumber(name));
+            }
+        }
+        for (name, fraction) in [
+            ("target-cpu-percentile", self.cpu_percentiles.target),
+            ("recommendation-lower-bound-cpu-percentile", self.cpu_percentiles.lower_bound),
+            ("recommendation-upper-bound-cpu-percentile", self.cpu_percentiles.upper_bound),
+            ("target-memory-percentile", self.memory_percentiles.target),
+            ("recommendation-lower-bound-memory-percentile", self.memory_percentiles.lower_bound),
+            ("recommendation-upper-bound-memory-percentile", self.memory_percentiles.upper_bound),
+        ] {
+            if !(0.0..=1.0).contains(&fraction) {
+                return Err(ConfigError::NotAFraction(name));
+            }
+        }
+        for (name, number) in [
+            ("confidence-interval-cpu", self.cpu_confidence_interval_ns),
+            ("confidence-interval-memory", self.memory_confidence_interval_ns),
+            ("memory-aggregation-interval", self.memory.interval_ns),
+            ("memory-aggregation-interval-count", self.memory.interval_count),
+        ] {
+            if number <= 0 {
+                return Err(ConfigError::NotPositive(name));
+            }
+        }
+        Ok(Shapes {
+            cpu: shape("cpu-histogram-decay-half-life", Buckets::cpu(), self.cpu_half_life_ns)?,
+            memory: shape("memory-histogram-decay-half-life", Buckets::memory(), self.memory_half_life_ns)?,
+        })
+    }
+
+    /// The least CPU of a pod.
+    pub(crate) fn pod_min_cpu(&self) -> Cpu {
+        // Through cores and back, as upstream does: some values lose one thousandth (4007 gives 4006).
+        Cpu::from_millicores(crate::amount::from_f64(self.pod_min_cpu_millicores * 0.001 * 1000.0))
+    }
+
+    /// The least memory of a pod.
+    pub(crate) fn pod_min_memory(&self) -> Memory {
+        Memory::from_bytes(crate::amount::from_f64(self.pod_min_memory_mib * 1024.0 * 1024.0))
+    }
+}
+
+fn shape(name: &'static str, buckets: &'static Buckets, half_life_ns: i64) -> Result<Shape, ConfigError> {
+    let half_life = HalfLife::from_nanoseconds(half_life_ns).ok_or(ConfigError::NotPositive(name))?;
+    Ok(Shape { buckets, half_life })
+}

@@ -1,0 +1,129 @@
+//! How samples of one running container enter its history.
+//!
+//! CPU: every newer sample counts. Memory: one peak per window counts; a higher peak replaces the lower one of the same window,
+//! and the peak is dated at the end of its window. An OOM kill counts as a peak above what the container was allowed.
+//! Source: upstream `pkg/recommender/model/container.go`.
+
+use crate::aggregate::{Aggregate, Shapes};
+use crate::amount;
+use crate::config::MemoryRules;
+use crate::instant::Instant;
+
+/// What must be remembered of a running container between two samples. Amounts in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Container {
+    last_cpu_sample: Instant,
+    last_memory_sample: Instant,
+    window_end: Instant,
+    usage_peak: i64,
+    oom_peak: i64,
+}
+
+impl Default for Container {
+    fn default() -> Self {
+        let never = Instant::NEVER;
+        Self { last_cpu_sample: never, last_memory_sample: never, window_end: never, usage_peak: 0, oom_peak: 0 }
+    }
+}
+
+/// Where a peak comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Peak {
+    Usage,
+    Oom,
+}
+
+impl Container {
+    /// Adds a CPU sample; false if it is negative or not newer than the last one.
+    pub(crate) fn add_cpu(&mut self, history: &mut Aggregate, shapes: &Shapes, millicores: i64, at: Instant) -> bool {
+        if millicores < 0 || at <= self.last_cpu_sample {
+            return false;
+        }
+        history.add_cpu(shapes, millicores as f64 / 1000.0, at);
+        self.last_cpu_sample = at;
+        true
+    }
+
+    /// Adds a memory sample; false if it is negative or older than the last one.
+    pub(crate) fn add_memory(
+        &mut self,
+        history: &mut Aggregate,
+        shapes: &Shapes,
+        rules: &MemoryRules,
+        bytes: i64,
+        at: Instant,
+    ) -> bool {
+        if bytes < 0 || at < self.last_memory_sample {
+            return false;
+        }
+        self.observe(history, shapes, rules, bytes, at, Peak::Usage);
+        true
+    }
+
+    /// Adds an OOM kill of a container that requested `requested` bytes; false if it is older than one window before the last sample.
+    pub(crate) fn add_oom(
+        &mut self,
+        history: &mut Aggregate,
+        shapes: &Shapes,
+        rules: &MemoryRules,
+        requested: i64,
+        at: Instant,
+    ) -> bool {
+        if !self.last_memory_sample.is_never() && at < self.last_memory_sample.plus(-rules.interval_ns) {
+            return false;
+        }
+        // Not the peak of earlier OOM kills: repeated kills at the same request must not add up within a window.
+        let used = requested.max(self.usage_peak);
+        let needed = used
+            .saturating_add(amount::from_f64(rules.oom_min_bump_up_bytes))
+            .max(amount::scale(used, rules.oom_bump_up_ratio));
+        self.observe(history, shapes, rules, needed, at, Peak::Oom);
+        true
+    }
+
+    /// The peak of the window that is open at `now`, and the window's end.
+    pub(crate) fn open_peak(&self, now: Instant) -> Option<(i64, Instant)> {
+        (now < self.window_end).then(|| (self.peak(), self.window_end))
+    }
+
+    fn peak(&self) -> i64 {
+        self.usage_peak.max(self.oom_peak)
+    }
+
+    fn observe(
+        &mut self,
+        history: &mut Aggregate,
+        shapes: &Shapes,
+        rules: &MemoryRules,
+        bytes: i64,
+        at: Instant,
+        source: Peak,
+    ) {
+        self.last_memory_sample = at;
+        if self.window_end.is_never() {
+            self.window_end = at;
+        }
+        if at < self.window_end {
+            let old = self.peak();
+            if old == 0 || bytes <= old {
+                return;
+            }
+            history.subtract_memory_peak(shapes, old, self.window_end);
+        } else {
+            self.open_window(at, rules.interval_ns);
+        }
+        history.add_memory_peak(shapes, bytes, self.window_end);
+        match source {
+            Peak::Usage => self.usage_peak = bytes,
+            Peak::Oom => self.oom_peak = bytes,
+        }
+    }
+
+    /// Moves the window by whole intervals so that it ends after `at`.
+    fn open_window(&mut self, at: Instant, interval_ns: i64) {
+        let late = at.since(self.window_end);
+        self.window_end = self.window_end.plus((late - late % interval_ns).saturating_add(interval_ns));
+        self.usage_peak = 0;
+        self.oom_peak = 0;
+    }
+}

@@ -1,0 +1,159 @@
+//! A histogram that forgets: weight added at a time counts half as much as weight added one half-life later.
+//!
+//! Old weights are not touched. New ones are multiplied by `2^((t - reference) / half-life)` instead, and only when that factor grows
+//! beyond 2^100 the reference moves on and everything is scaled once.
+//! Source: upstream `pkg/recommender/util/decaying_histogram.go`.
+
+use jiff::Timestamp;
+
+use crate::checkpoint::{CheckpointError, HistogramCheckpoint};
+use crate::float::{exp2, power_of_two};
+use crate::instant::Instant;
+use crate::{Buckets, Histogram};
+
+/// The reference moves when a sample is this many half-lives younger.
+const MAX_HALF_LIVES: i64 = 100;
+
+/// A stored total weight beyond this cannot come from samples and would drown every later one.
+const MAX_TOTAL: f64 = 1e60;
+
+/// The time after which weight counts half: whole nanoseconds, above zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfLife(i64);
+
+impl HalfLife {
+    /// A half-life of so many nanoseconds; none unless above zero.
+    pub const fn from_nanoseconds(nanoseconds: i64) -> Option<Self> {
+        if nanoseconds > 0 { Some(Self(nanoseconds)) } else { None }
+    }
+}
+
+/// What all histograms of one resource share.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// The buckets.
+    pub buckets: &'static Buckets,
+    /// How fast weight fades.
+    pub half_life: HalfLife,
+}
+
+/// A histogram whose weights halve with every half-life.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecayingHistogram {
+    histogram: Histogram,
+    reference: Instant,
+}
+
+impl Default for DecayingHistogram {
+    fn default() -> Self {
+        Self { histogram: Histogram::default(), reference: Instant::NEVER }
+    }
+}
+
+impl DecayingHistogram {
+    /// Whether there is no weight to speak of.
+    pub fn is_empty(&self) -> bool {
+        self.histogram.is_empty()
+    }
+
+    /// The sum of all weights as they count at the reference time.
+    pub fn total(&self) -> f64 {
+        self.histogram.total()
+    }
+
+    /// The time at which one unit of added weight is one unit of stored weight.
+    pub fn reference(&self) -> Option<Timestamp> {
+        self.reference.into()
+    }
+
+    /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached; 0 when empty.
+    pub fn percentile(&self, shape: &Shape, fraction: f64) -> f64 {
+        self.histogram.percentile(shape.buckets, fraction)
+    }
+
+    /// Adds `weight` at `value` (cores or bytes) and a time. Values and weights that are not finite, and negative weights, are ignored.
+    pub fn add(&mut self, shape: &Shape, value: f64, weight: f64, at: Timestamp) {
+        self.add_at(shape, value, weight, at.into());
+    }
+
+    /// Takes back what [`DecayingHistogram::add`] added with the same arguments.
+    pub fn subtract(&mut self, shape: &Shape, value: f64, weight: f64, at: Timestamp) {
+        self.subtract_at(shape, value, weight, at.into());
+    }
+
+    pub(crate) fn add_at(&mut self, shape: &Shape, value: f64, weight: f64, at: Instant) {
+        if value.is_finite() && !at.is_never() {
+            let weight = weight * self.factor(shape.half_life, at);
+            self.histogram.add(shape.buckets.find(value) as u16, weight);
+        }
+    }
+
+    pub(crate) fn subtract_at(&mut self, shape: &Shape, value: f64, weight: f64, at: Instant) {
+        if value.is_finite() && !at.is_never() {
+            let weight = weight * self.factor(shape.half_life, at);
+            self.histogram.subtract(shape.buckets.find(value) as u16, weight);
+        }
+    }
+
+    /// Adds all of `other`, as both would be after the older reference moved to the younger one.
+    pub fn merge(&mut self, shape: &Shape, other: &Self) {
+        let mut factor = 1.0;
+        if self.reference < other.reference {
+            self.shift_to(shape.half_life, other.reference);
+        } else if other.reference < self.reference {
+            factor = other.shift(shape.half_life, self.reference).1;
+        }
+        self.histogram.merge(&other.histogram, factor);
+    }
+
+    /// Moves the reference to the multiple of the half-life nearest to a time, keeping the meaning of all weights.
+    pub fn shift_reference(&mut self, half_life: HalfLife, to: Timestamp) {
+        self.shift_to(half_life, to.into());
+    }
+
+    /// What is stored of the histogram.
+    pub fn save(&self) -> HistogramCheckpoint {
+        HistogramCheckpoint {
+            reference_timestamp: self.reference(),
+            bucket_weights: self.histogram.save(),
+            total_weight: self.histogram.total(),
+        }
+    }
+
+    /// Adds what was stored and takes over its reference. Nothing changes on an error.
+    pub fn load(&mut self, stored: &HistogramCheckpoint) -> Result<(), CheckpointError> {
+        let total = stored.total_weight;
+        if !(0.0..=MAX_TOTAL).contains(&total) {
+            return Err(CheckpointError::TotalWeight(total));
+        }
+        let known = 0..Buckets::COUNT as i64;
+        if let Some(bucket) = stored.bucket_weights.keys().find(|bucket| !known.contains(*bucket)) {
+            return Err(CheckpointError::Bucket(*bucket));
+        }
+        self.histogram.load(&stored.bucket_weights, total);
+        self.reference = stored.reference_timestamp.into();
+        Ok(())
+    }
+
+    /// How much weight added at a time counts at the reference; moves the reference when it is too old.
+    fn factor(&mut self, half_life: HalfLife, at: Instant) -> f64 {
+        let reach = half_life.0.saturating_mul(MAX_HALF_LIVES);
+        if self.reference.is_never() || at > self.reference.plus(reach) {
+            self.shift_to(half_life, at);
+        }
+        exp2(at.since(self.reference) as f64 / half_life.0 as f64)
+    }
+
+    fn shift_to(&mut self, half_life: HalfLife, to: Instant) {
+        let (reference, factor) = self.shift(half_life, to);
+        self.histogram.scale(factor);
+        self.reference = reference;
+    }
+
+    /// The reference nearest to a time, and what every weight has to be multiplied with to refer to it.
+    fn shift(&self, half_life: HalfLife, to: Instant) -> (Instant, f64) {
+        let reference = to.round(half_life.0);
+        let half_lives = self.reference.since(reference) as f64 / half_life.0 as f64;
+        (reference, power_of_two((half_lives + 0.5).floor() as i64))
+    }
+}

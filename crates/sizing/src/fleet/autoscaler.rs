@@ -1,0 +1,63 @@
+//! An autoscaler as far as sizing cares: which pods it selects, what its policies say, and the history that was stored for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::Selector;
+
+use super::label_index::Entry;
+use crate::aggregate::Aggregate;
+use crate::policy::ContainerPolicy;
+
+/// Which autoscaler is meant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AutoscalerId {
+    /// The namespace of the object.
+    pub namespace: String,
+    /// The name of the object.
+    pub name: String,
+}
+
+/// An autoscaler as it is told to the fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AutoscalerSpec {
+    /// The pods of the target. Use [`Selector::nothing`] until it is known.
+    pub selector: Selector,
+    /// What its owner decided about single containers.
+    pub policies: Vec<ContainerPolicy>,
+    /// The containers that get whole cores; see [`crate::integer_cpu_containers`].
+    pub integer_cpu: BTreeSet<String>,
+    /// Whether its target exists: then finished pods keep empty histories alive.
+    pub target_exists: bool,
+}
+
+impl Default for AutoscalerSpec {
+    fn default() -> Self {
+        Self { selector: Selector::nothing(), policies: Vec::new(), integer_cpu: BTreeSet::new(), target_exists: true }
+    }
+}
+
+/// An autoscaler as the fleet keeps it.
+#[derive(Clone, Debug)]
+pub(super) struct Autoscaler {
+    pub(super) spec: AutoscalerSpec,
+    /// When it changed last, in changes of the namespace.
+    pub(super) changed: u64,
+    /// Where its selector is in the index.
+    pub(super) entry: Entry,
+    /// The groups of pods that it selects.
+    pub(super) groups: BTreeSet<u32>,
+    /// History that was stored for it, by container name.
+    pub(super) stored: BTreeMap<Box<str>, Aggregate>,
+}
+
+impl Default for Autoscaler {
+    fn default() -> Self {
+        Self {
+            spec: AutoscalerSpec::default(),
+            changed: 0,
+            entry: Entry::Nowhere,
+            groups: BTreeSet::new(),
+            stored: BTreeMap::new(),
+        }
+    }
+}

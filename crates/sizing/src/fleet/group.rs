@@ -1,0 +1,96 @@
+//! Pods of one namespace with the same labels, and the history of their containers.
+//!
+//! Autoscalers select by labels alone, so they are linked to groups, not to pods. A group outlives its pods as long as there is history.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::Labels;
+
+use crate::aggregate::Aggregate;
+use crate::config::MemoryRules;
+use crate::instant::Instant;
+
+/// Pods with the same labels.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) labels: Arc<Labels>,
+    /// Ids of the pods that exist now.
+    pub(super) pods: Vec<u32>,
+    /// Ids of the autoscalers that select these labels.
+    pub(super) autoscalers: Vec<u32>,
+    /// By container name; pods have few containers.
+    pub(super) histories: Vec<(Box<str>, History)>,
+}
+
+/// The history of the containers of one name in one group.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    pub(super) aggregate: Aggregate,
+    created: Instant,
+    /// Set where an autoscaler has rules of its own for this container.
+    pub(super) rules: Option<Box<MemoryRules>>,
+}
+
+impl History {
+    fn new(created: Timestamp) -> Self {
+        Self { aggregate: Aggregate::default(), created: created.into(), rules: None }
+    }
+
+    /// Whether it is too old to mean anything. Age counts from the last CPU sample, or from the start when there was none.
+    fn is_expired(&self, retention_ns: i64, now: Instant) -> bool {
+        let last = if self.aggregate.samples() == 0 { self.created } else { self.aggregate.last_sample() };
+        now.since(last) >= retention_ns
+    }
+}
+
+impl Group {
+    pub(super) fn new(labels: Arc<Labels>) -> Self {
+        Self { labels, pods: Vec::new(), autoscalers: Vec::new(), histories: Vec::new() }
+    }
+
+    /// Whether nothing refers to it and it remembers nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pods.is_empty() && self.histories.is_empty()
+    }
+
+    /// The history of a container; started with the rules it gets from the linked autoscalers if there is none.
+    pub(super) fn history(
+        &mut self,
+        container: &str,
+        now: Timestamp,
+        rules: impl FnOnce(&[u32]) -> Option<Box<MemoryRules>>,
+    ) -> &mut History {
+        let found = self.histories.iter().position(|(name, _)| **name == *container);
+        let index = found.unwrap_or_else(|| {
+            self.histories.reserve_exact(1);
+            self.histories.push((container.into(), History { rules: rules(&self.autoscalers), ..History::new(now) }));
+            self.histories.len() - 1
+        });
+        &mut self.histories[index].1
+    }
+
+    /// Drops what is too old, and what is empty and of no live container. Of live containers an empty history stays.
+    /// Gives the number of histories that were dropped or emptied.
+    pub(super) fn collect_garbage(
+        &mut self,
+        default_rules: &MemoryRules,
+        now: Timestamp,
+        exists: impl Fn(&str) -> bool,
+        contributes: impl Fn(&str) -> bool,
+    ) -> usize {
+        let mut dropped = 0;
+        self.histories.retain_mut(|(container, history)| {
+            let retention = history.rules.as_deref().unwrap_or(default_rules).retention_ns();
+            let useless = history.aggregate.samples() == 0 && !contributes(container);
+            if !useless && !history.is_expired(retention, now.into()) {
+                return true;
+            }
+            dropped += 1;
+            let rules = history.rules.take();
+            *history = History { rules, ..History::new(now) };
+            !useless && exists(container)
+        });
+        dropped
+    }
+}

@@ -1,0 +1,292 @@
+//! Pods, groups of like pods and autoscalers of one namespace, and the links between groups and autoscalers.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::Labels;
+
+use super::autoscaler::{Autoscaler, AutoscalerSpec};
+use super::group::{Group, History};
+use super::label_index::{LabelIndex, SelectorIndex};
+use super::pod::{Pod, PodSpec};
+use super::slab::Slab;
+use crate::config::MemoryRules;
+use crate::container::Container;
+use crate::policy::policy_for;
+
+/// Everything known about one namespace.
+#[derive(Clone, Debug)]
+pub(super) struct Namespace {
+    /// The rules of containers for which no autoscaler has its own.
+    default_rules: MemoryRules,
+    pod_ids: HashMap<Box<str>, u32>,
+    pub(super) pods: Slab<Pod>,
+    group_ids: HashMap<Arc<Labels>, u32>,
+    pub(super) groups: Slab<Group>,
+    group_index: LabelIndex,
+    autoscaler_ids: HashMap<Box<str>, u32>,
+    pub(super) autoscalers: Slab<Autoscaler>,
+    autoscaler_index: SelectorIndex,
+    /// Counts changes of autoscalers, to know which came last.
+    changes: u64,
+}
+
+impl Namespace {
+    pub(super) fn new(default_rules: MemoryRules) -> Self {
+        Self {
+            default_rules,
+            pod_ids: HashMap::new(),
+            pods: Slab::default(),
+            group_ids: HashMap::new(),
+            groups: Slab::default(),
+            group_index: LabelIndex::default(),
+            autoscaler_ids: HashMap::new(),
+            autoscalers: Slab::default(),
+            autoscaler_index: SelectorIndex::default(),
+            changes: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pods.len() + self.groups.len() + self.autoscalers.len() == 0
+    }
+
+    pub(super) fn pod_names(&self) -> impl Iterator<Item = &str> {
+        self.pod_ids.keys().map(|name| &**name)
+    }
+
+    pub(super) fn autoscaler_names(&self) -> impl Iterator<Item = &str> {
+        self.autoscaler_ids.keys().map(|name| &**name)
+    }
+
+    pub(super) fn autoscaler(&self, name: &str) -> Option<&Autoscaler> {
+        self.autoscalers.get(*self.autoscaler_ids.get(name)?)
+    }
+
+    pub(super) fn autoscaler_mut(&mut self, name: &str) -> Option<&mut Autoscaler> {
+        self.autoscalers.get_mut(*self.autoscaler_ids.get(name)?)
+    }
+
+    pub(super) fn pod(&self, name: &str) -> Option<&Pod> {
+        self.pods.get(*self.pod_ids.get(name)?)
+    }
+
+    /// Adds a pod or takes over its changes.
+    pub(super) fn apply_pod(&mut self, spec: PodSpec, now: Timestamp) {
+        let group = self.group_of(spec.labels);
+        let id = match self.pod_ids.get(&*spec.name) {
+            Some(id) => *id,
+            None => self.add_pod(spec.name.into(), group),
+        };
+        let Some(pod) = self.pods.get_mut(id) else { return };
+        let old = std::mem::replace(&mut pod.group, group);
+        pod.update(spec.phase, &spec.containers, spec.init_containers);
+        if old != group {
+            self.leave_group(id, old);
+            self.join_group(id, group);
+        }
+        if let Some(group) = self.groups.get_mut(group) {
+            for container in &spec.containers {
+                group.history(container, now, |linked| {
+                    own_rules(&self.default_rules, &self.autoscalers, linked, container)
+                });
+            }
+        }
+    }
+
+    pub(super) fn delete_pod(&mut self, name: &str) {
+        let Some(id) = self.pod_ids.remove(name) else { return };
+        if let Some(pod) = self.pods.remove(id) {
+            self.leave_group(id, pod.group);
+        }
+    }
+
+    /// A container and the history it belongs to; the history is started if there is none.
+    pub(super) fn container(
+        &mut self,
+        pod: &str,
+        container: &str,
+        now: Timestamp,
+    ) -> Option<(&mut Container, &mut History)> {
+        let pod = self.pods.get_mut(*self.pod_ids.get(pod)?)?;
+        let group = self.groups.get_mut(pod.group)?;
+        let state = pod.container_mut(container)?;
+        let rules = |linked: &[u32]| own_rules(&self.default_rules, &self.autoscalers, linked, container);
+        Some((state, group.history(container, now, rules)))
+    }
+
+    /// Adds an autoscaler or takes over its changes. History that was loaded for it stays, also when the selector changes.
+    pub(super) fn apply_autoscaler(&mut self, name: &str, spec: AutoscalerSpec) {
+        self.changes += 1;
+        let id = match self.autoscaler_ids.get(name) {
+            Some(id) => *id,
+            None => self.add_autoscaler(name.into()),
+        };
+        let changes = self.changes;
+        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return };
+        if autoscaler.spec == spec {
+            return;
+        }
+        autoscaler.changed = changes;
+        let relink = autoscaler.spec.selector != spec.selector;
+        autoscaler.spec = spec;
+        let mut groups = if relink { self.relink(id) } else { BTreeSet::new() };
+        groups.extend(self.autoscalers.get(id).into_iter().flat_map(|autoscaler| &autoscaler.groups));
+        self.refresh_rules(groups);
+    }
+
+    pub(super) fn delete_autoscaler(&mut self, name: &str) {
+        let Some(id) = self.autoscaler_ids.remove(name) else { return };
+        let groups = self.unlink(id);
+        self.autoscalers.remove(id);
+        self.refresh_rules(groups);
+    }
+
+    /// Drops histories that are too old or of no use, then groups with neither history nor pods; gives how many histories.
+    ///
+    /// An empty history is of use while a pod that is not finished has the container, or a finished one whose target exists.
+    pub(super) fn collect_garbage(&mut self, now: Timestamp) -> usize {
+        let mut dropped = 0;
+        for id in self.groups.ids().collect::<Vec<_>>() {
+            let Some(group) = self.groups.get(id) else { continue };
+            let has_target = self.has_target(group);
+            let Some(group) = self.groups.get_mut(id) else { continue };
+            let pods: Vec<&Pod> = group.pods.iter().filter_map(|pod| self.pods.get(*pod)).collect();
+            let exists = |container: &str| pods.iter().any(|pod| pod.has_container(container));
+            let contributes = |container: &str| {
+                let counts = |pod: &&Pod| has_target || !pod.phase.is_finished();
+                pods.iter().any(|pod| counts(pod) && pod.has_container(container))
+            };
+            dropped += group.collect_garbage(&self.default_rules, now, exists, contributes);
+            self.drop_if_idle(id);
+        }
+        dropped
+    }
+
+    /// Whether some autoscaler of the group still has a target.
+    fn has_target(&self, group: &Group) -> bool {
+        let has_target = |id: &u32| self.autoscalers.get(*id).is_some_and(|autoscaler| autoscaler.spec.target_exists);
+        group.autoscalers.iter().any(has_target)
+    }
+
+    /// Forgets a group that has neither pods nor history.
+    pub(super) fn drop_if_idle(&mut self, id: u32) {
+        if !self.groups.get(id).is_some_and(Group::is_idle) {
+            return;
+        }
+        let Some(group) = self.groups.remove(id) else { return };
+        self.group_ids.remove(&group.labels);
+        self.group_index.remove(&group.labels, id);
+        for autoscaler in group.autoscalers {
+            if let Some(autoscaler) = self.autoscalers.get_mut(autoscaler) {
+                autoscaler.groups.remove(&id);
+            }
+        }
+    }
+
+    fn group_of(&mut self, labels: Labels) -> u32 {
+        if let Some(id) = self.group_ids.get(&labels) {
+            return *id;
+        }
+        let labels = Arc::new(labels);
+        let id = self.groups.insert(Group::new(Arc::clone(&labels)));
+        self.group_index.insert(&labels, id);
+        for candidate in self.autoscaler_index.candidates(&labels) {
+            self.link_if_selected(candidate, id);
+        }
+        self.group_ids.insert(labels, id);
+        id
+    }
+
+    fn add_pod(&mut self, name: Box<str>, group: u32) -> u32 {
+        let id = self.pods.insert(Pod::new(group));
+        self.pod_ids.insert(name, id);
+        self.join_group(id, group);
+        id
+    }
+
+    fn join_group(&mut self, pod: u32, group: u32) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.pods.push(pod);
+        }
+    }
+
+    fn leave_group(&mut self, pod: u32, group: u32) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.pods.retain(|other| *other != pod);
+        }
+        self.drop_if_idle(group);
+    }
+
+    fn add_autoscaler(&mut self, name: Box<str>) -> u32 {
+        let id = self.autoscalers.insert(Autoscaler::default());
+        self.autoscaler_ids.insert(name, id);
+        id
+    }
+
+    /// Links an autoscaler to what its selector selects now; gives the groups that it was linked to before.
+    fn relink(&mut self, id: u32) -> BTreeSet<u32> {
+        let before = self.unlink(id);
+        self.link(id);
+        before
+    }
+
+    fn link(&mut self, id: u32) {
+        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return };
+        autoscaler.entry = self.autoscaler_index.insert(&autoscaler.spec.selector, id);
+        let candidates = self.group_index.candidates(&autoscaler.spec.selector);
+        for group in candidates.unwrap_or_else(|| self.groups.ids().collect()) {
+            self.link_if_selected(id, group);
+        }
+    }
+
+    fn link_if_selected(&mut self, autoscaler_id: u32, group_id: u32) {
+        let (Some(autoscaler), Some(group)) = (self.autoscalers.get_mut(autoscaler_id), self.groups.get_mut(group_id))
+        else {
+            return;
+        };
+        if autoscaler.spec.selector.matches(&group.labels) {
+            autoscaler.groups.insert(group_id);
+            group.autoscalers.push(autoscaler_id);
+        }
+    }
+
+    fn unlink(&mut self, id: u32) -> BTreeSet<u32> {
+        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return BTreeSet::new() };
+        self.autoscaler_index.remove(&autoscaler.entry, id);
+        let groups = std::mem::take(&mut autoscaler.groups);
+        for group in &groups {
+            if let Some(group) = self.groups.get_mut(*group) {
+                group.autoscalers.retain(|other| *other != id);
+            }
+        }
+        groups
+    }
+
+    /// Works out anew which rules of their own the containers of these groups have.
+    fn refresh_rules(&mut self, groups: BTreeSet<u32>) {
+        for id in groups {
+            let Some(group) = self.groups.get_mut(id) else { continue };
+            for (container, history) in &mut group.histories {
+                history.rules = own_rules(&self.default_rules, &self.autoscalers, &group.autoscalers, container);
+            }
+        }
+    }
+}
+
+/// The rules that the linked autoscalers set for a container, where they differ from the default. Of several autoscalers the last changed one wins.
+fn own_rules(
+    default: &MemoryRules,
+    autoscalers: &Slab<Autoscaler>,
+    linked: &[u32],
+    container: &str,
+) -> Option<Box<MemoryRules>> {
+    let mut linked: Vec<_> = linked.iter().filter_map(|id| autoscalers.get(*id)).collect();
+    linked.sort_by_key(|autoscaler| autoscaler.changed);
+    let mut rules = *default;
+    for policy in linked.iter().filter_map(|autoscaler| policy_for(&autoscaler.spec.policies, container)) {
+        policy.overlay(&mut rules);
+    }
+    (rules != *default).then(|| Box::new(rules))
+}

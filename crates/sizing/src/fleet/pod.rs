@@ -1,0 +1,89 @@
+//! A pod as far as sizing cares: its labels, whether it is done, and the state of its containers between samples.
+
+use model::Labels;
+
+use crate::container::Container;
+
+/// The phase of a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Not yet started.
+    Pending,
+    /// Some container runs.
+    #[default]
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// All containers ended, some badly.
+    Failed,
+    /// Its node does not answer.
+    Unknown,
+}
+
+impl Phase {
+    /// Whether the pod will never run again.
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// A pod as it is told to the fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSpec {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: Labels,
+    /// Its phase.
+    pub phase: Phase,
+    /// The names of its containers.
+    pub containers: Vec<String>,
+    /// The names of its init containers, whose samples are dropped.
+    pub init_containers: Vec<String>,
+}
+
+/// A pod as the fleet keeps it.
+#[derive(Clone, Debug)]
+pub(super) struct Pod {
+    pub(super) group: u32,
+    pub(super) phase: Phase,
+    containers: Vec<(Box<str>, Container)>,
+    init_containers: Vec<String>,
+}
+
+impl Pod {
+    pub(super) fn new(group: u32) -> Self {
+        Self { group, phase: Phase::default(), containers: Vec::new(), init_containers: Vec::new() }
+    }
+
+    /// Takes over phase and containers; containers that stay keep their state.
+    pub(super) fn update(&mut self, phase: Phase, containers: &[String], init_containers: Vec<String>) {
+        self.phase = phase;
+        self.init_containers = init_containers;
+        self.containers.retain(|(name, _)| containers.iter().any(|container| **container == **name));
+        for container in containers {
+            if self.container_mut(container).is_none() {
+                self.containers.reserve_exact(1);
+                self.containers.push((container.as_str().into(), Container::default()));
+            }
+        }
+    }
+
+    pub(super) fn containers(&self) -> impl Iterator<Item = (&str, &Container)> {
+        self.containers.iter().map(|(name, container)| (&**name, container))
+    }
+
+    pub(super) fn has_container(&self, container: &str) -> bool {
+        self.containers.iter().any(|(name, _)| **name == *container)
+    }
+
+    pub(super) fn has_init_container(&self, container: &str) -> bool {
+        self.init_containers.iter().any(|name| name == container)
+    }
+
+    pub(super) fn container_mut(&mut self, container: &str) -> Option<&mut Container> {
+        self.containers.iter_mut().find(|(name, _)| **name == *container).map(|(_, state)| state)
+    }
+}

@@ -1,0 +1,137 @@
+//! From the histories of an autoscaler's pods to its recommendation and to what is stored of them.
+//!
+//! Nothing here changes the fleet, so any number of autoscalers can be computed at the same time.
+//! Source: upstream `pkg/recommender/routines/recommender.go`, `vpa.go` and `pkg/recommender/checkpoint/checkpoint_writer.go`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use jiff::Timestamp;
+use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName};
+
+use super::Fleet;
+use super::autoscaler::{Autoscaler, AutoscalerId};
+use super::namespace::Namespace;
+use crate::aggregate::{Aggregate, Shapes};
+use crate::capping::cap_container;
+use crate::checkpoint::Checkpoint;
+use crate::estimate::{Amounts, Estimate, estimate, minimum};
+use crate::policy::{ContainerPolicy, ScalingMode, policy_for};
+use crate::{format, integer_cpu};
+
+/// Histories by container name.
+type Histories<'a> = BTreeMap<&'a str, Cow<'a, Aggregate>>;
+
+impl Fleet {
+    /// The recommendation for every container the autoscaler knows; empty when it knows none, absent when there is no such autoscaler.
+    pub fn recommend(&self, id: &AutoscalerId) -> Option<Recommendation> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let histories = merged(&self.shapes, namespace, autoscaler);
+        let estimates = self.estimates_from(autoscaler, &histories);
+        let containers = estimates.map(|(name, estimate)| self.publish(autoscaler, name, &estimate)).collect();
+        Some(Recommendation { containers })
+    }
+
+    /// Target and bounds of every container before rounding and policies.
+    pub fn estimates(&self, id: &AutoscalerId) -> Option<BTreeMap<String, Estimate>> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let histories = merged(&self.shapes, namespace, autoscaler);
+        Some(self.estimates_from(autoscaler, &histories).map(|(name, estimate)| (name.to_owned(), estimate)).collect())
+    }
+
+    /// The merged history of every container, with what was stored before.
+    pub fn histories(&self, id: &AutoscalerId) -> Option<BTreeMap<String, Aggregate>> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let histories = merged(&self.shapes, namespace, autoscaler);
+        Some(histories.into_iter().map(|(name, history)| (name.to_owned(), history.into_owned())).collect())
+    }
+
+    /// What is to be stored of every container. Peaks of windows that are still open are left out, since they would count
+    /// twice when the window goes on after a restart.
+    pub fn checkpoints(&self, id: &AutoscalerId, now: Timestamp) -> Option<BTreeMap<String, Checkpoint>> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let mut histories = merged(&self.shapes, namespace, autoscaler);
+        let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
+        for pod in groups.flat_map(|group| &group.pods).filter_map(|pod| namespace.pods.get(*pod)) {
+            for (name, container) in pod.containers() {
+                if let (Some(history), Some((peak, window_end))) =
+                    (histories.get_mut(name), container.open_peak(now.into()))
+                {
+                    history.to_mut().subtract_memory_peak(&self.shapes, peak, window_end);
+                }
+            }
+        }
+        Some(histories.into_iter().map(|(name, history)| (name.to_owned(), history.save(now))).collect())
+    }
+
+    fn estimates_from<'a>(
+        &'a self,
+        autoscaler: &'a Autoscaler,
+        histories: &'a Histories<'a>,
+    ) -> impl Iterator<Item = (&'a str, Estimate)> {
+        let policies = &autoscaler.spec.policies;
+        let is_sized = |name: &str| policy_for(policies, name).is_none_or(|policy| policy.mode == ScalingMode::Auto);
+        let sized = histories.keys().filter(|name| is_sized(name)).count();
+        let minimum = minimum(&self.config, sized);
+        let sized = histories.iter().filter(move |(name, _)| is_sized(name));
+        sized.map(move |(name, history)| (*name, estimate(&self.config, &self.shapes, minimum, history)))
+    }
+
+    fn publish(&self, autoscaler: &Autoscaler, name: &str, estimate: &Estimate) -> ContainerRecommendation {
+        let policy = policy_for(&autoscaler.spec.policies, name);
+        let list = |amounts: &Amounts| self.quantities(policy, amounts);
+        let target = list(&estimate.target);
+        let mut published = ContainerRecommendation {
+            container_name: name.to_owned(),
+            uncapped_target: target.clone(),
+            target,
+            lower_bound: list(&estimate.lower_bound),
+            upper_bound: list(&estimate.upper_bound),
+        };
+        if self.config.integer_cpu && autoscaler.spec.integer_cpu.contains(name) {
+            integer_cpu::round_up(&mut published);
+        }
+        cap_container(&mut published, policy, &self.config.max_allowed);
+        published
+    }
+
+    /// The amounts of the controlled resources, as they are published.
+    fn quantities(&self, policy: Option<&ContainerPolicy>, amounts: &Amounts) -> ResourceList {
+        let both = [
+            (ResourceName::Cpu, format::cpu(&self.config, amounts.cpu)),
+            (ResourceName::Memory, format::memory(&self.config, amounts.memory)),
+        ];
+        both.into_iter().filter(|(name, _)| policy.is_none_or(|policy| policy.controls(name))).collect()
+    }
+}
+
+/// The history of each container name over all groups and what was stored. A history of one source is borrowed, not copied.
+fn merged<'a>(shapes: &Shapes, namespace: &'a Namespace, autoscaler: &'a Autoscaler) -> Histories<'a> {
+    let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
+    let live = groups.flat_map(|group| group.histories.iter().map(|(name, history)| (&**name, &history.aggregate)));
+    let stored = autoscaler.stored.iter().map(|(name, aggregate)| (&**name, aggregate));
+    let mut histories = Histories::new();
+    for (name, aggregate) in live.chain(stored) {
+        match histories.entry(name) {
+            Entry::Vacant(entry) => {
+                entry.insert(Cow::Borrowed(aggregate));
+            }
+            Entry::Occupied(mut entry) => {
+                if let Cow::Borrowed(first) = *entry.get() {
+                    entry.insert(Cow::Owned(merge_two(shapes, first, aggregate)));
+                } else {
+                    entry.get_mut().to_mut().merge(shapes, aggregate);
+                }
+            }
+        }
+    }
+    histories
+}
+
+fn merge_two(shapes: &Shapes, first: &Aggregate, second: &Aggregate) -> Aggregate {
+    let mut merged = Aggregate::default();
+    merged.merge(shapes, first);
+    merged.merge(shapes, second);
+    merged
+}

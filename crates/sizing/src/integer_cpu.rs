@@ -1,0 +1,39 @@
+//! Whole cores for containers that ask for them by annotation, for example because they are pinned to cores.
+//!
+//! Source: upstream `pkg/recommender/routines/cpu_integer_post_processor.go`.
+
+use std::collections::BTreeSet;
+
+use model::{ContainerRecommendation, ResourceList, ResourceName};
+
+const PREFIX: &str = "vpa-post-processor.kubernetes.io/";
+const SUFFIX: &str = "_integerCPU";
+
+/// The containers for which the annotation `vpa-post-processor.kubernetes.io/<container>_integerCPU` is `"true"`.
+pub fn integer_cpu_containers<'a>(annotations: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeSet<String> {
+    let asks = |(key, value): (&'a str, &'a str)| {
+        let container = key.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+        (value == "true").then(|| container.to_owned())
+    };
+    annotations.into_iter().filter_map(asks).collect()
+}
+
+/// Rounds CPU up to whole cores, also in the uncapped target.
+pub(crate) fn round_up(recommendation: &mut ContainerRecommendation) {
+    for list in [
+        &mut recommendation.target,
+        &mut recommendation.lower_bound,
+        &mut recommendation.upper_bound,
+        &mut recommendation.uncapped_target,
+    ] {
+        round_up_cpu(list);
+    }
+}
+
+fn round_up_cpu(list: &mut ResourceList) {
+    for (name, quantity) in list.iter_mut() {
+        if *name == ResourceName::Cpu {
+            *quantity = quantity.round_up(0);
+        }
+    }
+}

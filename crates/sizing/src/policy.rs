@@ -1,0 +1,81 @@
+//! What an autoscaler's owner decided about single containers (`spec.resourcePolicy.containerPolicies`).
+
+use model::{Quantity, ResourceList, ResourceName};
+
+use crate::config::MemoryRules;
+
+/// The container name that stands for every container without a policy of its own.
+pub const DEFAULT_CONTAINER: &str = "*";
+
+/// Whether a container is sized at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScalingMode {
+    /// It is.
+    #[default]
+    Auto,
+    /// It gets no recommendation.
+    Off,
+}
+
+/// The policy for one container, or for all others when the name is [`DEFAULT_CONTAINER`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContainerPolicy {
+    /// Which container.
+    pub container_name: String,
+    /// Whether it is sized.
+    pub mode: ScalingMode,
+    /// No recommendation is below this; zero does not limit.
+    pub min_allowed: ResourceList,
+    /// No recommendation is above this; zero does not limit.
+    pub max_allowed: ResourceList,
+    /// The resources that are recommended; absent means CPU and memory.
+    pub controlled_resources: Option<Vec<ResourceName>>,
+    /// Its own [`MemoryRules::oom_bump_up_ratio`].
+    pub oom_bump_up_ratio: Option<Quantity>,
+    /// Its own [`MemoryRules::oom_min_bump_up_bytes`].
+    pub oom_min_bump_up: Option<Quantity>,
+    /// Its own [`MemoryRules::interval_ns`], in seconds.
+    pub memory_aggregation_interval_seconds: Option<i32>,
+    /// Its own [`MemoryRules::interval_count`].
+    pub memory_aggregation_interval_count: Option<i64>,
+}
+
+impl ContainerPolicy {
+    /// Whether this resource is recommended.
+    pub fn controls(&self, resource: &ResourceName) -> bool {
+        match &self.controlled_resources {
+            Some(controlled) => controlled.contains(resource),
+            None => matches!(resource, ResourceName::Cpu | ResourceName::Memory),
+        }
+    }
+
+    /// Removes the policy's own rules for memory.
+    pub(crate) fn clear_rules(&mut self) {
+        self.oom_bump_up_ratio = None;
+        self.oom_min_bump_up = None;
+        self.memory_aggregation_interval_seconds = None;
+        self.memory_aggregation_interval_count = None;
+    }
+
+    /// Puts this policy's own rules over the given ones; values that make no sense are left out.
+    pub(crate) fn overlay(&self, rules: &mut MemoryRules) {
+        if let Some(ratio) = self.oom_bump_up_ratio.as_ref().filter(|ratio| !ratio.is_negative()) {
+            rules.oom_bump_up_ratio = ratio.milli_value() as f64 / 1000.0;
+        }
+        if let Some(bytes) = self.oom_min_bump_up.as_ref().filter(|bytes| !bytes.is_negative()) {
+            rules.oom_min_bump_up_bytes = bytes.value() as f64;
+        }
+        if let Some(seconds) = self.memory_aggregation_interval_seconds.filter(|seconds| *seconds > 0) {
+            rules.interval_ns = i64::from(seconds) * 1_000_000_000;
+        }
+        if let Some(count) = self.memory_aggregation_interval_count.filter(|count| *count > 0) {
+            rules.interval_count = count;
+        }
+    }
+}
+
+/// The policy for a container: the first one with its name, else the last one for all others.
+pub fn policy_for<'a>(policies: &'a [ContainerPolicy], container: &str) -> Option<&'a ContainerPolicy> {
+    let named = policies.iter().find(|policy| policy.container_name == container);
+    named.or_else(|| policies.iter().rfind(|policy| policy.container_name == DEFAULT_CONTAINER))
+}

@@ -1,0 +1,85 @@
+//! Bucket boundaries, and the bucket of a value.
+
+use serde::Deserialize;
+use sizing::{Buckets, EPSILON};
+
+use crate::cases::{Double, load};
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Case {
+    Find {
+        resource: String,
+        find_bucket: Vec<Find>,
+    },
+    Starts {
+        resource: String,
+        num_buckets: usize,
+        epsilon: f64,
+        bucket_starts: Vec<Double>,
+    },
+    Options {
+        options: Options,
+        num_buckets: usize,
+        stride: usize,
+        bucket_starts: Vec<Double>,
+        values: Vec<Double>,
+        buckets: Vec<usize>,
+    },
+}
+
+#[derive(Deserialize)]
+struct Find {
+    value: Double,
+    bucket: usize,
+}
+
+#[derive(Deserialize)]
+struct Options {
+    max_value: f64,
+    first_bucket_size: f64,
+    ratio: f64,
+}
+
+fn of(resource: &str) -> &'static Buckets {
+    match resource {
+        "cpu" => Buckets::cpu(),
+        "memory" => Buckets::memory(),
+        other => panic!("no resource {other}"),
+    }
+}
+
+fn check_starts(buckets: &Buckets, count: usize, stride: usize, starts: &[Double]) {
+    assert_eq!(buckets.count(), count);
+    for (index, start) in starts.iter().enumerate() {
+        assert_eq!(buckets.start(index * stride).to_bits(), start.0.to_bits(), "start of bucket {}", index * stride);
+    }
+}
+
+fn check(case: &Case) {
+    match case {
+        Case::Find { resource, find_bucket } => {
+            for Find { value, bucket } in find_bucket {
+                assert_eq!(of(resource).find(value.0), *bucket, "bucket of {value:?} {resource}");
+            }
+        }
+        Case::Starts { resource, num_buckets, epsilon, bucket_starts } => {
+            assert_eq!(epsilon.to_bits(), EPSILON.to_bits());
+            assert_eq!(bucket_starts.len(), *num_buckets);
+            check_starts(of(resource), *num_buckets, 1, bucket_starts);
+        }
+        Case::Options { options, num_buckets, stride, bucket_starts, values, buckets } => {
+            let ours = Buckets::exponential(options.max_value, options.first_bucket_size, options.ratio).unwrap();
+            check_starts(&ours, *num_buckets, *stride, bucket_starts);
+            assert_eq!(values.len(), buckets.len());
+            for (value, bucket) in values.iter().zip(buckets) {
+                assert_eq!(ours.find(value.0), *bucket, "bucket of {value:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn vectors_buckets() {
+    load::<Case>("buckets").iter().for_each(check);
+}

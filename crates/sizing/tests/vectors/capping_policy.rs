@@ -1,0 +1,24 @@
+//! Recommendations kept within container policies and the global maximum.
+
+use model::{Recommendation, ResourceList};
+use serde::Deserialize;
+
+use crate::cases::load;
+use crate::objects::VpaSpec;
+
+#[derive(Deserialize)]
+struct Case {
+    vpa_spec: VpaSpec,
+    recommendation: Recommendation,
+    global_max_allowed: Option<ResourceList>,
+    expect: serde_json::Value,
+}
+
+#[test]
+fn vectors_capping_policy() {
+    for (index, mut case) in load::<Case>("capping_policy").into_iter().enumerate() {
+        let global_max = case.global_max_allowed.unwrap_or_default();
+        sizing::cap(&mut case.recommendation, &case.vpa_spec.policies(), &global_max);
+        assert_eq!(serde_json::to_value(&case.recommendation).unwrap(), case.expect, "case {index}");
+    }
+}

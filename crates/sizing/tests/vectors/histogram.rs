@@ -1,0 +1,121 @@
+//! Decaying histograms, step by step: every weight and percentile to the last bit.
+
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
+use serde::Deserialize;
+use sizing::{Buckets, DecayingHistogram, HalfLife, HistogramCheckpoint, Shape};
+
+use crate::cases::{Double, load};
+
+#[derive(Deserialize)]
+struct Case {
+    half_life_ns: i64,
+    ops: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    #[serde(flatten)]
+    op: Op,
+    after: State,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+enum Op {
+    Add { hist: Name, value: Double, weight: Double, time: Timestamp },
+    Subtract { hist: Name, value: Double, weight: Double, time: Timestamp },
+    Merge { hist: Name, other: Name, other_after: State },
+    SaveAndLoadFresh { from: Name, hist: Name },
+    Load { hist: Name, checkpoint: HistogramCheckpoint, error: bool },
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Name {
+    A,
+    B,
+}
+
+#[derive(Debug, Deserialize)]
+struct State {
+    empty: bool,
+    percentiles: [Double; 6],
+    checkpoint: HistogramCheckpoint,
+}
+
+fn check_state(shape: &Shape, histogram: &DecayingHistogram, expected: &State, step: &str) {
+    assert_eq!(histogram.is_empty(), expected.empty, "{step}: empty");
+    for (fraction, percentile) in [0.0, 0.1, 0.5, 0.9, 0.95, 1.0].into_iter().zip(&expected.percentiles) {
+        let ours = histogram.percentile(shape, fraction);
+        assert_eq!(
+            ours.to_bits(),
+            percentile.0.to_bits(),
+            "{step}: percentile {fraction} is {ours}, not {percentile:?}"
+        );
+    }
+    assert_eq!(histogram.save(), expected.checkpoint, "{step}: checkpoint");
+}
+
+fn to_whole_seconds(checkpoint: &mut HistogramCheckpoint) {
+    let down = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Floor);
+    checkpoint.reference_timestamp = checkpoint.reference_timestamp.map(|time| time.round(down).unwrap());
+}
+
+fn check(buckets: &'static Buckets, case: &Case, name: &str) {
+    let shape = Shape { buckets, half_life: HalfLife::from_nanoseconds(case.half_life_ns).unwrap() };
+    let mut histograms = [DecayingHistogram::default(), DecayingHistogram::default()];
+    for (index, Step { op, after }) in case.ops.iter().enumerate() {
+        let step = format!("{name} step {index}");
+        let changed = match op {
+            Op::Add { hist, value, weight, time } => {
+                histograms[*hist as usize].add(&shape, value.0, weight.0, *time);
+                hist
+            }
+            Op::Subtract { hist, value, weight, time } => {
+                histograms[*hist as usize].subtract(&shape, value.0, weight.0, *time);
+                hist
+            }
+            Op::Merge { hist, other, other_after } => {
+                let reference = histograms[*hist as usize].reference();
+                let absorbed = histograms[*other as usize].clone();
+                histograms[*hist as usize].merge(&shape, &absorbed);
+                // Upstream also rescales the absorbed histogram; here merging leaves it alone, and later steps start from upstream's.
+                if let Some(reference) = reference.filter(|reference| absorbed.reference() < Some(*reference)) {
+                    histograms[*other as usize].shift_reference(shape.half_life, reference);
+                }
+                check_state(&shape, &histograms[*other as usize], other_after, &format!("{step}, other"));
+                hist
+            }
+            Op::SaveAndLoadFresh { from, hist } => {
+                let mut saved = histograms[*from as usize].save();
+                to_whole_seconds(&mut saved);
+                let mut fresh = DecayingHistogram::default();
+                fresh.load(&saved).unwrap();
+                histograms[*hist as usize] = fresh;
+                hist
+            }
+            Op::Load { hist, checkpoint, error } => {
+                assert_eq!(histograms[*hist as usize].load(checkpoint).is_err(), *error, "{step}: error");
+                hist
+            }
+        };
+        check_state(&shape, &histograms[*changed as usize], after, &step);
+    }
+}
+
+fn check_all(buckets: &'static Buckets, kind: &str) {
+    for (index, case) in load::<Case>(kind).iter().enumerate() {
+        assert!(!case.ops.is_empty());
+        check(buckets, case, &format!("{kind} case {index}"));
+    }
+}
+
+#[test]
+fn vectors_histogram_cpu() {
+    check_all(Buckets::cpu(), "histogram_cpu");
+}
+
+#[test]
+fn vectors_histogram_memory() {
+    check_all(Buckets::memory(), "histogram_memory");
+}

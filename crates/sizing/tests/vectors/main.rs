@@ -1,0 +1,11 @@
+//! Comparison with inputs and outputs recorded by running upstream's Go programs: one test per kind of recording.
+//!
+//! The recordings are in `tests/vectors` of the repository; `PLIMSOLL_VECTORS` names another folder of the same form.
+
+mod buckets;
+mod capping_policy;
+mod cases;
+mod format;
+mod histogram;
+mod objects;
+mod recommend;

@@ -1,0 +1,80 @@
+//! The parts of a `VerticalPodAutoscaler` object that sizing needs.
+
+use std::collections::BTreeMap;
+
+use model::{Quantity, ResourceList, ResourceName, Selector};
+use serde::Deserialize;
+use sizing::{AutoscalerSpec, ContainerPolicy, ScalingMode, integer_cpu_containers};
+
+#[derive(Deserialize)]
+pub(crate) struct Vpa {
+    metadata: Metadata,
+    spec: VpaSpec,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct VpaSpec {
+    resource_policy: Option<ResourcePolicy>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourcePolicy {
+    #[serde(default)]
+    container_policies: Vec<Policy>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Policy {
+    #[serde(default)]
+    container_name: String,
+    mode: Option<String>,
+    #[serde(default)]
+    min_allowed: ResourceList,
+    #[serde(default)]
+    max_allowed: ResourceList,
+    controlled_resources: Option<Vec<ResourceName>>,
+    oom_bump_up_ratio: Option<Quantity>,
+    oom_min_bump_up: Option<Quantity>,
+    memory_aggregation_interval_seconds: Option<i32>,
+    memory_aggregation_interval_count: Option<i64>,
+}
+
+impl VpaSpec {
+    pub(crate) fn policies(self) -> Vec<ContainerPolicy> {
+        let policies = self.resource_policy.map(|policy| policy.container_policies).unwrap_or_default();
+        policies.into_iter().map(ContainerPolicy::from).collect()
+    }
+}
+
+impl From<Policy> for ContainerPolicy {
+    fn from(policy: Policy) -> Self {
+        Self {
+            container_name: policy.container_name,
+            mode: if policy.mode.as_deref() == Some("Off") { ScalingMode::Off } else { ScalingMode::Auto },
+            min_allowed: policy.min_allowed,
+            max_allowed: policy.max_allowed,
+            controlled_resources: policy.controlled_resources,
+            oom_bump_up_ratio: policy.oom_bump_up_ratio,
+            oom_min_bump_up: policy.oom_min_bump_up,
+            memory_aggregation_interval_seconds: policy.memory_aggregation_interval_seconds,
+            memory_aggregation_interval_count: policy.memory_aggregation_interval_count,
+        }
+    }
+}
+
+impl Vpa {
+    pub(crate) fn into_spec(self, selector: Selector) -> AutoscalerSpec {
+        let annotations = self.metadata.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let integer_cpu = integer_cpu_containers(annotations);
+        AutoscalerSpec { selector, integer_cpu, policies: self.spec.policies(), target_exists: true }
+    }
+}
