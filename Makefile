@@ -3,7 +3,7 @@
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
 	cargo build --workspace --bins
-	target/debug/sandbox demo
+	target/debug/demo
 
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
 	cargo build --workspace --bins

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
@@ -24,7 +24,7 @@ const WRITES: &[(&str, &[&str])] = &[(
 const READS: [&str; 3] = ["get", "list", "watch"];
 
 fn base() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/base")
+    e2e::repository().join("deploy/base")
 }
 
 fn rules(program: &str) -> Result<Vec<PolicyRule>> {
@@ -84,6 +84,21 @@ fn no_program_may_do_everything() -> Result<()> {
             ensure!(!everything(&rule.verbs), "{program}: {rule:?}");
             ensure!(!everything(rule.resources.as_deref().unwrap_or_default()), "{program}: {rule:?}");
         }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
+    // A dry run makes no namespace, and refuses what would go into one that is not there.
+    let namespace = base().join("namespace.yaml");
+    let namespace = namespace.to_str().context("the repository's path is text")?;
+    e2e::kubectl(&["apply", "--server-side", "-f", namespace]).await?;
+    for overlay in ["deploy/base", "deploy/overlays/demo"] {
+        let folder = e2e::repository().join(overlay);
+        let folder = folder.to_str().context("the repository's path is text")?;
+        let printed = e2e::kubectl(&["apply", "--server-side", "--dry-run=server", "-k", folder]).await?;
+        ensure!(printed.contains("deployment.apps/plimsoll-recommender"), "{overlay}: {printed}");
     }
     Ok(())
 }

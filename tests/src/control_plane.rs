@@ -9,7 +9,7 @@ use std::{
     process,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
@@ -39,12 +39,12 @@ pub(crate) fn logs() -> Option<PathBuf> {
 }
 
 async fn start() -> Result<Sandbox> {
-    let options = Options::new(format!("{NAME}{}", process::id()), program()?);
+    let options = Options::new(format!("{NAME}{}", process::id()), program("sandbox")?);
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
     sweep(&sandbox).await?;
     let definitions = repository().join("deploy/crds");
     let definitions = definitions.to_str().context("the repository's path is text")?;
-    crate::kubectl::run(&sandbox, &["apply", "--server-side", "-k", definitions]).await?;
+    crate::kubectl_in(&sandbox, &["apply", "--server-side", "-k", definitions]).await?;
     established(&sandbox.client().await?).await?;
     Ok(sandbox)
 }
@@ -63,13 +63,11 @@ async fn sweep(sandbox: &Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// `target/PROFILE/sandbox`; this program is in `target/PROFILE/deps`.
-fn program() -> Result<PathBuf> {
+/// A program of the workspace: built into `target/PROFILE`, where this one is too, or in a folder below.
+pub fn program(name: &str) -> Result<PathBuf> {
     let this = env::current_exe().context("find this program")?;
-    let folder = this.ancestors().nth(2).context("this program is not in target/PROFILE/deps")?;
-    let program = folder.join("sandbox");
-    ensure!(program.exists(), "{} is missing: run cargo build --workspace --bins first", program.display());
-    Ok(program)
+    let found = this.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|program| program.exists());
+    found.with_context(|| format!("{name} is not built: run cargo build --workspace --bins first"))
 }
 
 async fn established(client: &Client) -> Result<()> {

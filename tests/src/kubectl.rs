@@ -6,10 +6,11 @@ use tokio::process::Command;
 
 /// Runs kubectl with all rights in the shared sandbox, and hands back what it printed.
 pub async fn kubectl(arguments: &[&str]) -> Result<String> {
-    run(crate::shared().await?, arguments).await
+    kubectl_in(crate::shared().await?, arguments).await
 }
 
-pub(crate) async fn run(sandbox: &Sandbox, arguments: &[&str]) -> Result<String> {
+/// The same in any sandbox.
+pub async fn kubectl_in(sandbox: &Sandbox, arguments: &[&str]) -> Result<String> {
     let kubeconfig = sandbox.kubeconfig();
     let output = Command::new(sandbox.kubectl())
         .args(arguments)

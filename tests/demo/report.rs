@@ -1,0 +1,179 @@
+//! What the demonstration prints: a table of usage, request and recommendation per workload, and a closing summary.
+//! Plain text from plain values; nothing here asks the cluster.
+
+use std::fmt::Write as _;
+
+/// CPU in millicores and memory in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Amounts {
+    pub(crate) cpu_millicores: f64,
+    pub(crate) memory_bytes: f64,
+}
+
+/// One workload at one moment; all amounts are per pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) pods: usize,
+    /// Mean over the pods that have metrics; `None` before the first scrape.
+    pub(crate) usage: Option<Amounts>,
+    pub(crate) request: Amounts,
+    /// The VPA's target; `None` before the first recommendation.
+    pub(crate) target: Option<Amounts>,
+}
+
+const MIB: f64 = 1024.0 * 1024.0;
+const GIB: f64 = 1024.0 * MIB;
+
+/// The live table; `hour` is the hour of the recorded day that is being played.
+pub(crate) fn table(hour: f64, rows: &[Row]) -> String {
+    let minutes = (hour * 60.0).round() as u64;
+    let mut text = format!(
+        "{:>02}:{:>02} of the recorded day\n{:<10} {:>4}   {:>22}   {:>22}   {:>22}\n",
+        minutes / 60,
+        minutes % 60,
+        "WORKLOAD",
+        "PODS",
+        "USAGE (cpu, memory)",
+        "REQUEST",
+        "RECOMMENDED"
+    );
+    for row in rows {
+        let _ = writeln!(
+            text,
+            "{:<10} {:>4}   {:>22}   {:>22}   {:>22}",
+            row.name,
+            row.pods,
+            row.usage.map_or("waiting".to_owned(), pair),
+            pair(row.request),
+            row.target.map_or("waiting".to_owned(), pair),
+        );
+    }
+    text
+}
+
+/// What the day showed, in sentences: who asks for too much, who for too little, and what it comes to.
+pub(crate) fn summary(rows: &[Row]) -> String {
+    let mut text = String::from("What one day of real usage showed:\n");
+    let (mut freed, mut missing) = (Amounts::default(), Amounts::default());
+    for row in rows {
+        let Some(target) = row.target else {
+            let _ = writeln!(text, "  {:<8} no recommendation", row.name);
+            continue;
+        };
+        let pods = row.pods as f64;
+        let cpu = (row.request.cpu_millicores - target.cpu_millicores) * pods;
+        let memory = (row.request.memory_bytes - target.memory_bytes) * pods;
+        freed.cpu_millicores += cpu.max(0.0);
+        freed.memory_bytes += memory.max(0.0);
+        missing.cpu_millicores += (-cpu).max(0.0);
+        missing.memory_bytes += (-memory).max(0.0);
+        let _ = writeln!(
+            text,
+            "  {:<8} cpu {:>7} -> {:>7} ({}), memory {:>9} -> {:>9} ({})",
+            row.name,
+            cores(row.request.cpu_millicores),
+            cores(target.cpu_millicores),
+            verdict(row.request.cpu_millicores, target.cpu_millicores),
+            bytes(row.request.memory_bytes),
+            bytes(target.memory_bytes),
+            verdict(row.request.memory_bytes, target.memory_bytes),
+        );
+    }
+    let _ = writeln!(
+        text,
+        "Over all pods: {:.1} cores and {} are reserved but not needed; {:.1} cores and {} are needed but not reserved.",
+        freed.cpu_millicores / 1000.0,
+        bytes(freed.memory_bytes),
+        missing.cpu_millicores / 1000.0,
+        bytes(missing.memory_bytes),
+    );
+    text
+}
+
+/// How far a request is from the recommendation; within 10 % counts as right, as it does for VPA's updater.
+fn verdict(request: f64, target: f64) -> String {
+    if target <= 0.0 || request <= 0.0 {
+        "no request".to_owned()
+    } else if request > target * 1.1 {
+        format!("{:.1}x too much", request / target)
+    } else if target > request * 1.1 {
+        format!("{:.1}x too little", target / request)
+    } else {
+        "right".to_owned()
+    }
+}
+
+fn pair(amounts: Amounts) -> String {
+    format!("{}, {}", cores(amounts.cpu_millicores), bytes(amounts.memory_bytes))
+}
+
+fn cores(millicores: f64) -> String {
+    format!("{millicores:.0}m")
+}
+
+fn bytes(bytes: f64) -> String {
+    if bytes >= 10.0 * GIB { format!("{:.1} GiB", bytes / GIB) } else { format!("{:.0} MiB", bytes / MIB) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amounts(cpu_millicores: f64, memory_mib: f64) -> Amounts {
+        Amounts { cpu_millicores, memory_bytes: memory_mib * MIB }
+    }
+
+    fn rows() -> Vec<Row> {
+        vec![
+            Row {
+                name: "web".to_owned(),
+                pods: 3,
+                usage: Some(amounts(250.0, 500.0)),
+                request: amounts(4000.0, 4096.0),
+                target: Some(amounts(400.0, 512.0)),
+            },
+            Row {
+                name: "worker".to_owned(),
+                pods: 2,
+                usage: None,
+                request: amounts(100.0, 128.0),
+                target: Some(amounts(1200.0, 1024.0)),
+            },
+            Row { name: "new".to_owned(), pods: 1, usage: None, request: amounts(1.0, 1.0), target: None },
+        ]
+    }
+
+    #[test]
+    fn the_table_shows_each_workload_and_says_what_it_waits_for() {
+        let expected = "\
+06:30 of the recorded day
+WORKLOAD   PODS      USAGE (cpu, memory)                  REQUEST              RECOMMENDED
+web           3            250m, 500 MiB          4000m, 4096 MiB            400m, 512 MiB
+worker        2                  waiting            100m, 128 MiB          1200m, 1024 MiB
+new           1                  waiting                1m, 1 MiB                  waiting
+";
+        assert_eq!(table(6.5, &rows()), expected);
+    }
+
+    #[test]
+    fn the_summary_adds_up_what_is_wasted_and_what_is_missing() {
+        let expected = "\
+What one day of real usage showed:
+  web      cpu   4000m ->    400m (10.0x too much), memory  4096 MiB ->   512 MiB (8.0x too much)
+  worker   cpu    100m ->   1200m (12.0x too little), memory   128 MiB ->  1024 MiB (8.0x too little)
+  new      no recommendation
+Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores and 1792 MiB are needed but not reserved.
+";
+        assert_eq!(summary(&rows()), expected);
+    }
+
+    #[test]
+    fn a_request_near_the_recommendation_is_right() {
+        for (request, target, expected) in
+            [(100.0, 105.0, "right"), (100.0, 91.0, "right"), (0.0, 5.0, "no request"), (111.0, 100.0, "1.1x too much")]
+        {
+            assert_eq!(verdict(request, target), expected, "{request} against {target}");
+        }
+    }
+}
