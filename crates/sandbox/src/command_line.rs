@@ -113,6 +113,7 @@ impl Setting<'_> {
             .with("kubelet-client-certificate", &kubelet.certificate)
             .with("kubelet-client-key", &kubelet.key)
             .with("kubelet-preferred-address-types", "InternalIP")
+            .with("egress-selector-config-file", self.layout.config("egress.yaml"))
             .with("requestheader-client-ca-file", &authority)
             .with("requestheader-allowed-names", "aggregator")
             .with("requestheader-username-headers", "X-Remote-User")

@@ -111,11 +111,10 @@ pub(crate) fn status() -> Result<()> {
 }
 
 fn describe(name: &str, record: &Record) -> String {
-    let state = match (record.is_alive(), record.ready) {
-        (true, true) => "up",
-        (true, false) => "starting or going down",
-        (false, _) => "dead: `sandbox down` clears it away",
-    };
+    let state = if record.ready { "up" } else { "starting or going down" };
+    if !record.is_alive() {
+        return format!("{name}: dead; `sandbox down --name {name}` clears it away\n");
+    }
     let components = record.components.iter().map(|(component, status)| {
         let phase = match status.phase {
             Phase::Stopped => "stopped",

@@ -67,7 +67,9 @@ fn options(ports: &Ports, serving: &Identity) -> Value {
             "tlsPrivateKeyFile": serving.key,
             // A restarted KWOK waits for its leases to run out before it acts.
             "nodeLeaseDurationSeconds": 10,
-            // KWOK has no defaults for these in a configuration file and exits at zero.
+            // Serves logs and port-forwards; like the next ones without a default in a configuration file.
+            "enableDebuggingHandlers": true,
+            // KWOK exits when one of these is zero.
             "nodeLeaseParallelism": 4,
             "nodePlayStageParallelism": 4,
             "podPlayStageParallelism": 16,

@@ -1,12 +1,15 @@
 //! What a new cluster is given: its nodes, the custom resources that KWOK reads, and metrics-server's place in the API.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::{
     ByteString,
-    api::core::v1::{Node, ServiceAccount},
+    api::{
+        authorization::v1::SubjectAccessReview,
+        core::v1::{Node, ServiceAccount},
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -18,11 +21,14 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::ports::Ports;
 
 /// Who owns the fields that are applied.
 const MANAGER: &str = "plimsoll-sandbox";
+/// Pause between two looks.
+const POLL: Duration = Duration::from_millis(20);
 /// Nodes are made side by side.
 const PARALLEL: usize = 8;
 
@@ -106,7 +112,27 @@ pub(crate) async fn register_metrics_server(client: &Client, ports: &Ports, auth
         let object = DynamicObject::deserialize(document).context("parse metrics-server's manifest")?;
         apply(client, &object).await?;
     }
-    Ok(())
+    await_rights(client).await
+}
+
+/// The API server takes a moment to know of new rights, and metrics-server gives up at once without them.
+async fn await_rights(client: &Client) -> Result<()> {
+    let question: SubjectAccessReview = serde_json::from_value(json!({
+        "spec": {
+            "user": "metrics-server",
+            "resourceAttributes": {"verb": "get", "resource": "configmaps", "namespace": "kube-system", "name": "extension-apiserver-authentication"},
+        },
+    }))
+    .context("build an access review")?;
+    let reviews = Api::<SubjectAccessReview>::all(client.clone());
+    loop {
+        let answer =
+            reviews.create(&PostParams::default(), &question).await.context("review metrics-server's rights")?;
+        if answer.status.is_some_and(|status| status.allowed) {
+            return Ok(());
+        }
+        sleep(POLL).await;
+    }
 }
 
 async fn apply(client: &Client, object: &DynamicObject) -> Result<()> {

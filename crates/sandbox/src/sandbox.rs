@@ -30,7 +30,7 @@ use crate::{
 const DOWN_PATIENCE: Duration = Duration::from_secs(20);
 /// Pause between two looks at a process or an API.
 const POLL: Duration = Duration::from_millis(50);
-/// metrics-server's values come after two of its rounds of 10 s.
+/// metrics-server is ready after its first rounds of 10 s.
 const METRICS_PATIENCE: Duration = Duration::from_mins(2);
 /// A component that was started again, the API server above all, is ready within this time.
 const READY_PATIENCE: Duration = Duration::from_mins(1);
@@ -218,22 +218,22 @@ impl Sandbox {
         self.order(Order::Resume(component)).await
     }
 
-    /// Waits until metrics.k8s.io knows the usage of every node.
+    /// Waits until metrics.k8s.io answers. A pod's first values come two rounds of 10 s after it has started.
     pub async fn wait_metrics(&self) -> Result<()> {
         let client = self.client().await?;
         let deadline = Instant::now() + METRICS_PATIENCE;
         while Instant::now() < deadline {
-            let request =
-                http::Request::get("/apis/metrics.k8s.io/v1beta1/nodes").body(Vec::new()).context("build a request")?;
-            let nodes: Result<serde_json::Value, _> = client.request(request).await;
-            if nodes.is_ok_and(|nodes| nodes["items"].as_array().is_some_and(|items| !items.is_empty())) {
+            let request = http::Request::get("/apis/metrics.k8s.io/v1beta1/pods?limit=1")
+                .body(Vec::new())
+                .context("build a request")?;
+            if client.request_text(request).await.is_ok() {
                 return Ok(());
             }
             sleep(POLL * 4).await;
         }
         let log = self.log(Component::MetricsServer);
         bail!(
-            "no metrics after {} s; the end of {}:\n{}",
+            "metrics.k8s.io did not answer for {} s; the end of {}:\n{}",
             METRICS_PATIENCE.as_secs(),
             log.display(),
             log_tail(&log, SHOWN_LINES)

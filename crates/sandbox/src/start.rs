@@ -23,7 +23,7 @@ pub(crate) async fn start(
     members: &mut Members,
     authority_pem: &str,
     mut step: impl FnMut(&str),
-) -> Result<Client> {
+) -> Result<()> {
     members.start(setting, Component::Etcd);
     members.start(setting, Component::KubeApiserver);
     if let Some(folder) = &plan.prometheus {
@@ -38,7 +38,6 @@ pub(crate) async fn start(
     step("etcd and kube-apiserver are ready");
     members.start(setting, Component::KubeControllerManager);
     members.start(setting, Component::KubeScheduler);
-    members.start(setting, Component::MetricsServer);
     let files = plan.control_plane.join("files");
     let failure = members.first_failure(setting.layout);
     let register = async {
@@ -60,13 +59,14 @@ pub(crate) async fn start(
         failure = failure => return Err(failure),
     }
     members.start(setting, Component::Kwok);
+    members.start(setting, Component::MetricsServer);
     step("the controllers run, the nodes are made");
     let failure = members.first_failure(setting.layout);
     tokio::select! {
         ready = futures::future::try_join(objects::await_nodes(&client, plan.nodes), objects::await_default_service_account(&client)) => drop(ready?),
         failure = failure => return Err(failure),
     }
-    Ok(client)
+    Ok(())
 }
 
 /// A client of the administrator.

@@ -5,13 +5,11 @@ use std::{
     collections::BTreeMap,
     fs::OpenOptions,
     io::{BufRead, BufReader, Write, stdin, stdout},
-    pin::pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow};
-use kube::Client;
 use tokio::{
     net::UnixListener,
     runtime,
@@ -34,7 +32,7 @@ use crate::{
     preparation::prepare,
     process::Process,
     record::Record,
-    start::start,
+    start::{client, ready_client, start},
 };
 
 /// Another program may take a chosen port before its component does; then all are chosen anew.
@@ -44,6 +42,9 @@ const PORT_TAKEN: &str = "address already in use";
 
 /// An order is expected at once on a connection.
 const ORDER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Hosted pods end within this time when the sandbox goes down, or are killed.
+const HOSTING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a sandbox came to its end.
 enum End {
@@ -109,38 +110,60 @@ async fn attempt_once(plan: &Plan, layout: &Layout, listener: &UnixListener, lea
     let mut members = Members::new(Arc::clone(&record));
     let programs = plan.control_plane.join("bin");
     let setting = Setting { sandbox: &plan.sandbox, programs: &programs, layout, ports: &ports };
-    let started = tokio::select! {
-        started = start(plan, setting, &mut members, &authority_pem, |step| tell(&News::Step(step.to_owned()))) => started.map(Some),
-        () = leash.cut() => Ok(None),
-    };
-    let outcome = match started {
-        Ok(Some(client)) => {
-            let end_pods = CancellationToken::new();
-            let mut hosting = pin!(host::run(hosting(plan, layout, &ports, client), end_pods.clone()));
-            record.send_modify(|record| record.ready = true);
-            record.borrow().write(layout)?;
-            tell(&News::Ready);
-            let end = tokio::select! {
-                () = obey_until_down(listener, &members) => Ok(End::Ordered),
-                () = leash.cut() => Ok(End::Orphaned),
-                failed = &mut hosting => Err(failed.err().map_or_else(|| anyhow!("hosting pods ended by itself"), Into::into)),
-            };
-            if end.is_ok() {
-                // The pods end while there is an API server to be told.
-                end_pods.cancel();
-                if let Err(error) = hosting.await {
-                    tracing::warn!("{error:#}");
-                }
-            }
-            end
-        }
-        Ok(None) => Ok(End::Orphaned),
-        Err(error) => Err(error),
+    let cancel = CancellationToken::new();
+    let mut hosting = tokio::spawn(host_pods(host_config(plan, layout, &ports).await?, layout.clone(), cancel.clone()));
+    let outcome = tokio::select! {
+        outcome = run(plan, setting, &mut members, &authority_pem, listener, &record) => outcome,
+        () = leash.cut() => Ok(End::Orphaned),
+        hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended by itself"))),
     };
     record.send_modify(|record| record.ready = false);
+    cancel.cancel();
+    if !hosting.is_finished() && timeout(HOSTING_PATIENCE, &mut hosting).await.is_err() {
+        tracing::warn!("hosted pods did not end in time and are killed");
+        hosting.abort();
+    }
     members.end().await;
     writer.abort();
     outcome
+}
+
+/// Brings everything up and carries out orders until the one to go down.
+async fn run(
+    plan: &Plan,
+    setting: Setting<'_>,
+    members: &mut Members,
+    authority_pem: &str,
+    listener: &UnixListener,
+    record: &watch::Sender<Record>,
+) -> Result<End> {
+    Box::pin(start(plan, setting, members, authority_pem, |step| tell(&News::Step(step.to_owned())))).await?;
+    record.send_modify(|record| record.ready = true);
+    record.borrow().write(setting.layout)?;
+    tell(&News::Ready);
+    obey_until_down(listener, members).await;
+    Ok(End::Ordered)
+}
+
+/// Hosts pods as soon as there is an API server to ask for them.
+async fn host_pods(config: host::Config, layout: Layout, cancel: CancellationToken) -> Result<()> {
+    tokio::select! {
+        client = ready_client(&layout) => drop(client?),
+        () = cancel.cancelled() => return Ok(()),
+    }
+    Box::pin(host::run(config, cancel)).await.context("host pods")
+}
+
+async fn host_config(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<host::Config> {
+    Ok(host::Config {
+        client: client(layout).await?,
+        binaries: plan.hosted_programs.clone(),
+        dir: layout.pods(),
+        proxy_socket: layout.proxy_socket(),
+        api_server_port: ports.api_server,
+        restart_back_off: plan.restart_back_off,
+        shim: plan.sandbox.clone(),
+    })
 }
 
 async fn obey_until_down(listener: &UnixListener, members: &Members) {
@@ -154,18 +177,6 @@ async fn obey_until_down(listener: &UnixListener, members: &Members) {
         if order == Order::Down {
             return;
         }
-    }
-}
-
-fn hosting(plan: &Plan, layout: &Layout, ports: &Ports, client: Client) -> host::Config {
-    host::Config {
-        client,
-        binaries: plan.hosted_programs.clone(),
-        dir: layout.pods(),
-        proxy_socket: layout.proxy_socket(),
-        api_server_port: ports.api_server,
-        restart_back_off: plan.restart_back_off,
-        shim: plan.sandbox.clone(),
     }
 }
 
