@@ -6,7 +6,13 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
-use crate::{commands, component::Component, play::Target, shim, supervisor};
+use crate::{
+    commands,
+    component::Component,
+    echo::{self, EchoArgs},
+    play::Target,
+    shim, supervisor,
+};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
 #[derive(Debug, Parser)]
@@ -65,6 +71,9 @@ enum Verb {
     /// Run a sandbox; its plan comes over standard input.
     #[command(hide = true)]
     Supervise,
+    /// Say what this was started with, for trying out how pods are hosted.
+    #[command(hide = true, name = echo::SUBCOMMAND)]
+    EchoServer(EchoArgs),
     /// Become a program that dies with its parent.
     #[command(hide = true, name = shim::SUBCOMMAND)]
     Exec {
@@ -145,6 +154,7 @@ impl Args {
                 let (program, arguments) = program.split_first().context("no program")?;
                 shim::become_program(parent, program, arguments)
             }
+            Verb::EchoServer(args) => Runtime::new().context("start the runtime")?.block_on(echo::echo(args)),
             Verb::Status => commands::status(),
             Verb::Logs { component } => commands::logs(&name, component),
             Verb::Env => commands::env(&name),

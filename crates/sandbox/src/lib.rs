@@ -8,6 +8,7 @@ mod command_line;
 mod commands;
 mod component;
 mod control;
+mod echo;
 pub mod host;
 mod kubeconfig;
 mod kwok;

@@ -28,6 +28,12 @@ use super::{
 /// How long a container that cannot start waits for what it lacks before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// A kubelet needs about this long to notice that a container runs; failures before that are not counted.
+const UNNOTICED: Duration = Duration::from_secs(1);
+
+/// Between two attempts in that time.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
 /// The shortest time between SIGTERM and SIGKILL.
 const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 
@@ -403,9 +409,12 @@ impl Watched<'_> {
     /// One attempt, when its time has come.
     async fn attempt(&self, next: &mut Instant) -> bool {
         sleep_until(*next).await;
+        let mut answer = self.answer().await;
+        while answer.is_err() && self.began.elapsed() < self.probe.initial_delay + UNNOTICED {
+            sleep(ASK_AGAIN).await;
+            answer = self.answer().await;
+        }
         *next = Instant::now() + self.probe.period;
-        let answer = timeout(self.probe.timeout, self.runner.ask(&self.probe.check, self.prepared, self.launch)).await;
-        let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {} s", self.probe.timeout.as_secs())));
         if let Err(error) = &answer {
             self.runner.warning(
                 "Unhealthy",
@@ -413,6 +422,11 @@ impl Watched<'_> {
             );
         }
         answer.is_ok()
+    }
+
+    async fn answer(&self) -> Result<(), String> {
+        let answer = timeout(self.probe.timeout, self.runner.ask(&self.probe.check, self.prepared, self.launch)).await;
+        answer.unwrap_or_else(|_| Err(format!("no answer within {} s", self.probe.timeout.as_secs())))
     }
 }
 

@@ -253,7 +253,7 @@ impl Life {
         let mut told = None;
         loop {
             sleep(USAGE_PERIOD).await;
-            let reading = reading(&self.context.reports.borrow());
+            let Some(reading) = reading(&self.context.reports.borrow()) else { continue };
             let Some(usage) = meter.measure(Timestamp::now(), reading).filter(|usage| told.as_ref() != Some(usage))
             else {
                 continue;
@@ -268,14 +268,15 @@ impl Life {
     }
 }
 
-/// What all processes of a pod use, per container: KWOK's fake kubelet reports one value for each of them.
-fn reading(reports: &Reports) -> Reading {
+/// What all running processes of a pod use, divided among its containers: KWOK's fake kubelet reports one value for each
+/// of them.
+fn reading(reports: &Reports) -> Option<Reading> {
     let running = |report: &&Report| matches!(report.state, State::Running(_));
-    let total = reports
-        .all()
-        .filter(running)
-        .filter_map(|report| usage::read(report.pid?))
-        .fold(Reading::default(), |sum, next| sum + next);
+    let total =
+        reports.all().filter(running).filter_map(|report| usage::read(report.pid?)).reduce(std::ops::Add::add)?;
     let containers = reports.main.len().max(1);
-    Reading { cpu_seconds: total.cpu_seconds / containers as f64, memory_bytes: total.memory_bytes / containers as u64 }
+    Some(Reading {
+        cpu_seconds: total.cpu_seconds / containers as f64,
+        memory_bytes: total.memory_bytes / containers as u64,
+    })
 }
