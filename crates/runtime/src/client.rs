@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use http::header::{UPGRADE, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use kube::Config;
-use kube::client::{Body as KubeBody, ClientBuilder, DynBody};
+use kube::client::{Body as KubeBody, ClientBuilder};
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 use tower::{BoxError, Layer, Service};
@@ -149,10 +149,11 @@ struct Gated<S> {
     gate: Gate,
 }
 
-impl<S> Service<Request<KubeBody>> for Gated<S>
+impl<S, B> Service<Request<KubeBody>> for Gated<S>
 where
-    S: Service<Request<KubeBody>, Response = Response<Box<DynBody>>, Error = BoxError>,
+    S: Service<Request<KubeBody>, Response = Response<B>, Error = BoxError>,
     S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     type Response = Response<Body>;
     type Error = BoxError;
@@ -167,6 +168,7 @@ where
     fn call(&mut self, request: Request<KubeBody>) -> Self::Future {
         let lasting = is_lasting(&request);
         let wait = if lasting { Duration::ZERO } else { self.gate.take(Instant::now()) };
+        let turn = tokio::time::sleep(wait);
         let method = request.method().to_string();
         let gate = self.gate.clone();
         // Nothing is sent before the future is polled.
@@ -174,7 +176,7 @@ where
         Box::pin(async move {
             let labels: &[&str] = &[&method, &gate.host];
             gate.metrics.waits.with_label_values(labels).observe(wait.as_secs_f64());
-            tokio::time::sleep(wait).await;
+            turn.await;
             let started = Instant::now();
             let response = if lasting {
                 lasting_answer(answer, gate.timeout).await
@@ -205,18 +207,24 @@ fn is_lasting(request: &Request<KubeBody>) -> bool {
 }
 
 /// An answer of which only the beginning is awaited.
-async fn lasting_answer(
-    answer: impl Future<Output = Result<Response<Box<DynBody>>, BoxError>>,
+async fn lasting_answer<B>(
+    answer: impl Future<Output = Result<Response<B>, BoxError>>,
     timeout: Duration,
-) -> Result<Response<Body>, BoxError> {
+) -> Result<Response<Body>, BoxError>
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
     let response = tokio::time::timeout(timeout, answer).await.map_err(|_| NoAnswer(timeout))??;
     Ok(response.map(Body::new))
 }
 
-async fn whole_answer(
-    answer: impl Future<Output = Result<Response<Box<DynBody>>, BoxError>>,
+async fn whole_answer<B>(
+    answer: impl Future<Output = Result<Response<B>, BoxError>>,
     timeout: Duration,
-) -> Result<Response<Body>, BoxError> {
+) -> Result<Response<Body>, BoxError>
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
     let whole = async {
         let (parts, body) = answer.await?.into_parts();
         let bytes = to_bytes(Body::new(body), ANSWER_BYTES).await?;
@@ -228,3 +236,108 @@ async fn whole_answer(
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {0:?}")]
 struct NoAnswer(Duration);
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::args::tests::parse;
+
+    const PROGRAM: Program = Program { name: "recommender", version: "1.2.3", defaults: &[] };
+
+    type Answer = Result<Response<Body>, BoxError>;
+
+    /// A gate in front of an answer.
+    fn gated<R>(
+        throttle: Throttle,
+        answer: impl Fn() -> R + Clone,
+    ) -> (Gated<impl Service<Request<KubeBody>, Response = Response<Body>, Error = BoxError, Future = R>>, Registry)
+    where
+        R: Future<Output = Answer> + Send + 'static,
+    {
+        let registry = Registry::new();
+        let metrics = RestMetrics::register(&registry).unwrap();
+        let throttle = Arc::new(Mutex::new(throttle));
+        let gate = Gate { throttle, metrics, host: "api:6443".into(), timeout: REQUEST_TIMEOUT };
+        (gate.layer(tower::service_fn(move |_request| answer())), registry)
+    }
+
+    fn get(path: &str) -> Request<KubeBody> {
+        Request::get(path).body(KubeBody::empty()).unwrap()
+    }
+
+    async fn whole() -> Answer {
+        Ok(Response::new(Body::from("whole")))
+    }
+
+    async fn never_ending() -> Answer {
+        let begun = futures::stream::iter([Ok::<_, BoxError>("begun")]);
+        Ok(Response::new(Body::from_stream(begun.chain(futures::stream::pending()))))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_for_their_turn_and_watches_do_not() {
+        let (mut gated, _registry) = gated(Throttle::new(10.0, 2), whole);
+        let start = tokio::time::Instant::now();
+        let writes: Vec<_> = (0..12).map(|_| gated.call(get("/api/v1/pods"))).collect();
+        gated.call(get("/api/v1/pods?allowWatchBookmarks=true&watch=true")).await.unwrap();
+        assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+        for write in writes {
+            write.await.unwrap();
+        }
+        let took = start.elapsed();
+        assert!((Duration::from_millis(900)..Duration::from_millis(1100)).contains(&took), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_does_not_end_fails_unless_it_is_a_watch() {
+        let (mut gated, registry) = gated(Throttle::new(10.0, 2), never_ending);
+        let error = gated.call(get("/api/v1/pods")).await.unwrap_err();
+        assert_eq!(error.to_string(), "no answer from the API server within 65s");
+
+        let watch = gated.call(get("/api/v1/pods?watch=1")).await.unwrap();
+        tokio::time::sleep(Duration::from_hours(5)).await;
+        let first = watch.into_body().into_data_stream().next().await.unwrap().unwrap();
+        assert_eq!(first, "begun");
+
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        for line in [
+            r#"rest_client_requests_total{code="200",host="api:6443",method="GET"} 1"#,
+            r#"rest_client_requests_total{code="<error>",host="api:6443",method="GET"} 1"#,
+            r#"rest_client_request_duration_seconds_count{host="api:6443",verb="GET"} 2"#,
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_does_not_begin_fails() {
+        let (gated, _registry) = gated(Throttle::new(10.0, 2), std::future::pending::<Answer>);
+        let error = gated.oneshot(get("/api/v1/pods?watch=true")).await.unwrap_err();
+        assert_eq!(error.to_string(), "no answer from the API server within 65s");
+    }
+
+    #[tokio::test]
+    async fn the_kubeconfig_named_by_the_flag_is_used_with_our_name_on_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: c\nusers: []\n\
+            clusters: [{name: c, cluster: {server: 'https://127.0.0.1:7'}}]\n\
+            contexts: [{name: c, context: {cluster: c, user: ''}}]\n";
+        std::fs::write(&path, kubeconfig).unwrap();
+        let args = parse(&format!("--kubeconfig={}", path.display())).unwrap().common;
+        let config = config(&args, &PROGRAM).await.unwrap();
+        assert_eq!(config.cluster_url, "https://127.0.0.1:7");
+        assert_eq!(config.headers, [(USER_AGENT, HeaderValue::from_static("plimsoll-recommender/1.2.3"))]);
+        assert!(config.read_timeout.is_none(), "it would end quiet watches");
+    }
+
+    #[tokio::test]
+    async fn a_wrong_kubeconfig_is_named() {
+        let args = parse("--kubeconfig=/nonexistent/config").unwrap().common;
+        let error = config(&args, &PROGRAM).await.unwrap_err().to_string();
+        assert!(error.contains("--kubeconfig=/nonexistent/config"), "{error}");
+    }
+}

@@ -175,3 +175,112 @@ enum Protocol {
     Http1,
     Http2,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::sync::mpsc;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    struct Running {
+        address: SocketAddr,
+        shutdown: CancellationToken,
+        server: JoinHandle<()>,
+    }
+
+    impl Running {
+        async fn start(router: Router, limits: Limits) -> Self {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let shutdown = CancellationToken::new();
+            let server = tokio::spawn(serve(listener, router, None, limits, shutdown.clone()));
+            Self { address, shutdown, server }
+        }
+
+        async fn send(&self, text: &str) -> TcpStream {
+            let mut stream = TcpStream::connect(self.address).await.unwrap();
+            stream.write_all(text.as_bytes()).await.unwrap();
+            stream
+        }
+    }
+
+    const REQUEST: &str = "GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
+
+    async fn answer(mut stream: TcpStream) -> String {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    fn limits() -> Limits {
+        Limits { header_timeout: Duration::from_millis(50), ..Limits::default() }
+    }
+
+    fn hello() -> Router {
+        Router::new().route("/", get(|| async { "hello" }))
+    }
+
+    #[tokio::test]
+    async fn a_client_that_dawdles_over_its_headers_is_shown_out() {
+        let running = Running::start(hello(), Limits { connections: 1, ..limits() }).await;
+        for beginning in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: te"] {
+            let slow = running.send(beginning).await;
+            let waiting = running.send(REQUEST).await;
+            assert!(!answer(slow).await.contains("hello"), "{beginning:?}");
+            assert!(answer(waiting).await.ends_with("hello"), "after {beginning:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_does_not_stay() {
+        let running = Running::start(hello(), limits()).await;
+        let idle = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+        assert!(answer(idle).await.ends_with("hello"), "reading to the end means that the server closed");
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_takes_too_long_is_answered_for() {
+        let stuck = Router::new().route("/", get(|| async { std::future::pending::<&str>().await }));
+        let running = Running::start(stuck, Limits { request_timeout: Duration::from_millis(50), ..limits() }).await;
+        let text = answer(running.send(REQUEST).await).await;
+        assert!(text.starts_with("HTTP/1.1 504"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn an_old_connection_is_closed() {
+        let ages =
+            Limits { connection_age: Duration::from_millis(50), header_timeout: Duration::from_mins(5), ..limits() };
+        let running = Running::start(hello(), ages).await;
+        let kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+        assert!(answer(kept).await.ends_with("hello"), "reading to the end means that the server closed");
+    }
+
+    #[tokio::test]
+    async fn shutdown_lets_a_request_finish_and_takes_no_more() {
+        let (started, mut starts) = mpsc::channel(1);
+        let (finish, finished) = tokio::sync::watch::channel(false);
+        let handler = move || {
+            let (started, mut finished) = (started.clone(), finished.clone());
+            async move {
+                started.send(()).await.unwrap();
+                finished.wait_for(|finished| *finished).await.unwrap();
+                "finished"
+            }
+        };
+        let running = Running::start(Router::new().route("/", get(handler)), Limits::default()).await;
+        let stream = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+        starts.recv().await.unwrap();
+        running.shutdown.cancel();
+        while TcpStream::connect(running.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        finish.send(true).unwrap();
+        assert!(answer(stream).await.ends_with("finished"));
+        running.server.await.unwrap();
+    }
+}
