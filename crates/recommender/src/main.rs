@@ -1,2 +1,9 @@
-//! Placeholder.
-fn main() {}
+//! The recommender's process: reads the command line and hands over to the library.
+
+use recommender::{Args, PROGRAM, run};
+
+fn main() -> std::process::ExitCode {
+    let args: Args = PROGRAM.parse();
+    let common = args.common.clone();
+    PROGRAM.run(&common, |chassis| run(args, chassis))
+}

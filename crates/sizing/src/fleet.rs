@@ -148,6 +148,11 @@ impl Fleet {
         })
     }
 
+    /// How many histories of like containers there are.
+    pub fn history_count(&self) -> usize {
+        self.namespaces.values().map(Namespace::history_count).sum()
+    }
+
     /// How many pods the autoscaler selects; absent when there is no such autoscaler.
     pub fn pod_count(&self, id: &AutoscalerId) -> Option<usize> {
         let (namespace, autoscaler) = self.autoscaler(id)?;

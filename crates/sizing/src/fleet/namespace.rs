@@ -52,6 +52,11 @@ impl Namespace {
         self.pods.len() + self.groups.len() + self.autoscalers.len() == 0
     }
 
+    pub(super) fn history_count(&self) -> usize {
+        let groups = self.groups.ids().filter_map(|group| self.groups.get(group));
+        groups.map(|group| group.histories.len()).sum()
+    }
+
     pub(super) fn pod_names(&self) -> impl Iterator<Item = &str> {
         self.pod_ids.keys().map(|name| &**name)
     }

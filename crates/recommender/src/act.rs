@@ -1,0 +1,152 @@
+//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch each.
+//!
+//! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that the status of an object
+//! that was deleted and made again in the meantime is not written to its successor.
+
+use std::time::Instant;
+
+use api::vpa::{VerticalPodAutoscaler, status_patch};
+use cluster::{Autoscaler, ObjectKey};
+use futures::StreamExt as _;
+use futures::stream;
+use jiff::Timestamp;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{Patch, PatchOperation, TestOperation};
+use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
+use kube::{Client, Error};
+use runtime::Leading;
+
+use crate::metrics::Metrics;
+use crate::state::Decision;
+
+/// What became of one write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The status is in the object.
+    Written,
+    /// The object is not there any more, or another object has its name.
+    Gone,
+    /// The API server refuses it; trying again gives the same answer.
+    Refused,
+    /// It did not get through; the next attempt may.
+    Failed,
+    /// It was not sent, because this process no longer leads.
+    NotLeading,
+}
+
+impl Outcome {
+    /// The label of the metric.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Gone => "gone",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::NotLeading => "not_leading",
+        }
+    }
+
+    /// Every outcome.
+    pub const ALL: [Self; 5] = [Self::Written, Self::Gone, Self::Refused, Self::Failed, Self::NotLeading];
+}
+
+/// Writes statuses, several at a time.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    workers: usize,
+    metrics: Metrics,
+}
+
+impl Writer {
+    /// Writes through `client`, at most `workers` objects at the same time.
+    pub fn new(client: Client, workers: usize, metrics: Metrics) -> Self {
+        Self { client, workers, metrics }
+    }
+
+    /// Writes every decision that changes something, as long as this process leads. One failure stops no other write.
+    /// Gives whether all that may succeed did.
+    pub async fn write(&self, decisions: Vec<Decision>, leading: &Leading) -> bool {
+        let changes = decisions.into_iter().filter(Decision::is_change);
+        let outcomes = stream::iter(changes).map(|decision| self.write_one(decision, leading));
+        let failed = outcomes.buffer_unordered(self.workers).filter(|outcome| {
+            let failed = *outcome == Outcome::Failed;
+            async move { failed }
+        });
+        failed.count().await == 0
+    }
+
+    async fn write_one(&self, decision: Decision, leading: &Leading) -> Outcome {
+        let outcome = if leading.holds(Instant::now()) { self.send(&decision).await } else { Outcome::NotLeading };
+        self.metrics.written(outcome);
+        if outcome == Outcome::Written && decision.is_first_recommendation() {
+            self.metrics.first_recommendation(&decision.autoscaler, Timestamp::now());
+        }
+        outcome
+    }
+
+    async fn send(&self, decision: &Decision) -> Outcome {
+        let Decision { autoscaler, status, .. } = decision;
+        let key = &autoscaler.key;
+        let sent = match status_patch(status) {
+            Ok(patch) => self.patch(key, guarded(autoscaler, patch)).await,
+            Err(error) => Err(Error::SerdeError(error)),
+        };
+        match sent {
+            Ok(()) => Outcome::Written,
+            Err(error) => {
+                let outcome = classify(&error);
+                tracing::warn!(autoscaler = %key, outcome = outcome.name(), %error, "cannot write the status");
+                outcome
+            }
+        }
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
+        let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
+        // The answer is read loosely: what others wrote into the object must not make our write look failed.
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
+        api.patch_status(&key.name, &PatchParams::default(), &Body::Json::<()>(patch)).await.map(|_| ())
+    }
+}
+
+/// The patch, preceded by a test that the object is still the one that was decided about.
+fn guarded(autoscaler: &Autoscaler, patch: Patch) -> Patch {
+    let uid = TestOperation { path: PointerBuf::from_tokens(["metadata", "uid"]), value: autoscaler.uid().into() };
+    Patch(std::iter::once(PatchOperation::Test(uid)).chain(patch.0).collect())
+}
+
+/// 422 is both a failed test of the uid and a status that the schema refuses; neither gets better by itself.
+fn classify(error: &Error) -> Outcome {
+    match error {
+        Error::Api(status) => match status.code {
+            404 => Outcome::Gone,
+            400 | 413 | 422 => Outcome::Refused,
+            _ => Outcome::Failed,
+        },
+        Error::SerdeError(_) => Outcome::Refused,
+        _ => Outcome::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn check(code: u16, expected: Outcome) {
+        let status = Status::failure("why", "Reason").with_code(code).boxed();
+        assert_eq!(classify(&Error::Api(status)), expected, "{code}");
+    }
+
+    #[test]
+    fn answers_say_whether_another_attempt_may_help() {
+        check(404, Outcome::Gone);
+        check(422, Outcome::Refused);
+        check(409, Outcome::Failed);
+        check(403, Outcome::Failed);
+        check(429, Outcome::Failed);
+        check(503, Outcome::Failed);
+    }
+}

@@ -1,0 +1,241 @@
+//! From what is known about one `VerticalPodAutoscaler` object to the status that it should have.
+//!
+//! Conditions, reasons and messages are upstream's (`recommender/model/vpa.go`, `UpdateConditions`), with one difference: a
+//! recommendation is not taken back only because nothing is known yet. Before the first usage was read, and for objects
+//! of which no container is known, the one in the object stays.
+
+use api::vpa::{
+    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, Conditions, ContainerScalingMode, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED,
+    RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerStatus,
+};
+use jiff::Timestamp;
+use model::Recommendation;
+
+const NO_PODS_REASON: &str = "NoPodsMatched";
+const NO_PODS_MESSAGE: &str = "No pods match this VPA object";
+
+/// What is known about one object.
+#[derive(Debug, Clone)]
+pub struct Finding<'a> {
+    /// The object as last seen.
+    pub object: &'a VerticalPodAutoscaler,
+    /// Why its target cannot be used, if it cannot.
+    pub unsupported: Option<&'a str>,
+    /// How many pods match.
+    pub pods: usize,
+    /// What usage says, for every container that is known and sized.
+    pub recommendation: Recommendation,
+    /// Whether usage was read at all since the start.
+    pub usage_was_read: bool,
+}
+
+/// The status that the object should have.
+pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
+    let Finding { object, unsupported, pods, .. } = finding;
+    let recommendation = recommendation(finding);
+    let old = object.status.iter().flat_map(|status| &status.conditions);
+    let mut conditions: Conditions = old.cloned().collect();
+    conditions.remove(CONFIG_DEPRECATED);
+    match unsupported {
+        Some(message) => conditions.set(CONFIG_UNSUPPORTED, true, "", message, now),
+        None => conditions.remove(CONFIG_UNSUPPORTED),
+    };
+    let (reason, message) = if pods == 0 {
+        conditions.set(NO_PODS_MATCHED, true, NO_PODS_REASON, NO_PODS_MESSAGE, now);
+        (NO_PODS_REASON, NO_PODS_MESSAGE)
+    } else {
+        conditions.remove(NO_PODS_MATCHED);
+        ("", "")
+    };
+    if is_empty(&recommendation) {
+        conditions.set(RECOMMENDATION_PROVIDED, false, reason, message, now);
+    } else {
+        conditions.set(RECOMMENDATION_PROVIDED, true, "", "", now);
+    }
+    VerticalPodAutoscalerStatus {
+        recommendation: Some(recommendation),
+        conditions: conditions.to_list(),
+        observed_generation: object.metadata.generation.unwrap_or(0),
+    }
+}
+
+/// Whether the object has a recommendation for at least one container.
+pub fn has_recommendation(status: Option<&VerticalPodAutoscalerStatus>) -> bool {
+    let recommendation = status.and_then(|status| status.recommendation.as_ref());
+    recommendation.is_some_and(|recommendation| !is_empty(recommendation))
+}
+
+fn is_empty(recommendation: &RecommendedPodResources) -> bool {
+    recommendation.container_recommendations.is_empty()
+}
+
+fn recommendation(finding: Finding) -> RecommendedPodResources {
+    let Finding { object, recommendation: found, usage_was_read, .. } = finding;
+    let kept = published(object);
+    if (!usage_was_read || found.containers.is_empty()) && !is_empty(&kept) { kept } else { found.into() }
+}
+
+/// The recommendation in the object, without containers that are no longer sized.
+fn published(object: &VerticalPodAutoscaler) -> RecommendedPodResources {
+    let published = object.status.as_ref().and_then(|status| status.recommendation.clone());
+    let mut published = published.unwrap_or_default();
+    published.container_recommendations.retain(|container| {
+        let policy = object.spec.container_policy(&container.container_name);
+        policy.is_none_or(|policy| policy.effective_mode() == ContainerScalingMode::Auto)
+    });
+    published
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const BEFORE: &str = "2026-01-01T00:00:00Z";
+    const NOW: &str = "2026-01-01T01:00:00Z";
+
+    fn object(spec: Value, status: Value) -> VerticalPodAutoscaler {
+        let mut object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"namespace": "shop", "name": "web", "generation": 7},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        });
+        if let Value::Object(fields) = spec {
+            object["spec"].as_object_mut().expect("a map").extend(fields);
+        }
+        if !status.is_null() {
+            object["status"] = status;
+        }
+        api::vpa::parse(object).expect("an autoscaler")
+    }
+
+    fn recommend(millicores: i64) -> Recommendation {
+        let target = ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(1 << 20));
+        Recommendation {
+            containers: vec![ContainerRecommendation {
+                container_name: "web".to_owned(),
+                target,
+                ..Default::default()
+            }],
+        }
+    }
+
+    fn condition(kind: &str, status: &str, time: &str, reason: &str, message: &str) -> Value {
+        let mut condition = json!({"type": kind, "status": status, "lastTransitionTime": time});
+        for (field, text) in [("reason", reason), ("message", message)] {
+            if !text.is_empty() {
+                condition[field] = json!(text);
+            }
+        }
+        condition
+    }
+
+    fn no_pods(time: &str) -> Value {
+        condition("NoPodsMatched", "True", time, "NoPodsMatched", "No pods match this VPA object")
+    }
+
+    fn provided(time: &str) -> Value {
+        condition("RecommendationProvided", "True", time, "", "")
+    }
+
+    fn conditions_of(
+        object: &VerticalPodAutoscaler,
+        unsupported: Option<&str>,
+        pods: usize,
+        recommendation: Recommendation,
+    ) -> Value {
+        let finding = Finding { object, unsupported, pods, recommendation, usage_was_read: true };
+        let status = status(finding, NOW.parse().expect("a time"));
+        assert_eq!(status.observed_generation, 7);
+        serde_json::to_value(status.conditions).expect("conditions")
+    }
+
+    fn check(old: &[Value], unsupported: Option<&str>, pods: usize, found: Option<i64>, expected: &[Value]) {
+        let object = object(Value::Null, json!({"conditions": old, "observedGeneration": 1}));
+        let found = found.map(recommend).unwrap_or_default();
+        assert_eq!(conditions_of(&object, unsupported, pods, found), json!(expected));
+    }
+
+    #[test]
+    fn a_recommendation_is_provided_when_there_is_one() {
+        check(&[], None, 3, Some(100), &[provided(NOW)]);
+        check(&[], None, 3, None, &[condition("RecommendationProvided", "False", NOW, "", "")]);
+    }
+
+    #[test]
+    fn missing_pods_are_reported_and_explain_a_missing_recommendation() {
+        let missing =
+            condition("RecommendationProvided", "False", NOW, "NoPodsMatched", "No pods match this VPA object");
+        check(&[], None, 0, None, &[no_pods(NOW), missing]);
+        check(&[], None, 0, Some(100), &[no_pods(NOW), provided(NOW)]);
+        check(&[no_pods(BEFORE), provided(BEFORE)], None, 1, Some(100), &[provided(BEFORE)]);
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_used_is_reported_until_it_can() {
+        let unsupported = |time: &str, message: &str| condition("ConfigUnsupported", "True", time, "", message);
+        check(&[], Some("why"), 1, Some(100), &[unsupported(NOW, "why"), provided(NOW)]);
+        check(&[unsupported(BEFORE, "old")], Some("why"), 1, Some(100), &[unsupported(BEFORE, "why"), provided(NOW)]);
+        check(&[unsupported(BEFORE, "old")], None, 1, Some(100), &[provided(NOW)]);
+    }
+
+    #[test]
+    fn conditions_of_others_stay_and_the_deprecated_one_goes() {
+        let other = condition("FetchingHistory", "True", BEFORE, "x", "y");
+        let deprecated = condition("ConfigDeprecated", "True", BEFORE, "", "");
+        check(&[deprecated, other.clone()], None, 1, Some(100), &[other, provided(NOW)]);
+    }
+
+    fn published(millicores: Option<&str>) -> Value {
+        let container = |cpu| json!({"containerName": "web", "target": {"cpu": cpu, "memory": "1Mi"}});
+        match millicores {
+            Some(cpu) => json!({"recommendation": {"containerRecommendations": [container(cpu)]}}),
+            None => Value::Null,
+        }
+    }
+
+    /// `expected`: the CPU in the status, if there is any.
+    fn check_cpu(old: Option<&str>, spec: Value, found: Option<i64>, usage_was_read: bool, expected: Option<&str>) {
+        let object = object(spec, published(old));
+        let recommendation = found.map(recommend).unwrap_or_default();
+        let finding = Finding { object: &object, unsupported: None, pods: 1, recommendation, usage_was_read };
+        let status = status(finding, NOW.parse().expect("a time"));
+        let status = serde_json::to_value(status).expect("a status");
+        let cpu = status["recommendation"]["containerRecommendations"][0]["target"]["cpu"].as_str();
+        assert_eq!(cpu, expected, "{status}");
+        assert!(status["recommendation"].is_object(), "an empty recommendation is still there: {status}");
+    }
+
+    #[test]
+    fn a_recommendation_stays_while_nothing_is_known() {
+        check_cpu(Some("500m"), Value::Null, Some(25), true, Some("25m"));
+        check_cpu(Some("500m"), Value::Null, Some(25), false, Some("500m"));
+        check_cpu(Some("500m"), Value::Null, None, true, Some("500m"));
+        check_cpu(None, Value::Null, Some(25), false, Some("25m"));
+        check_cpu(None, Value::Null, None, true, None);
+    }
+
+    #[test]
+    fn a_container_that_is_switched_off_keeps_no_recommendation() {
+        let off = json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}});
+        check_cpu(Some("500m"), off.clone(), None, true, None);
+        check_cpu(Some("500m"), off, None, false, None);
+    }
+
+    #[test]
+    fn the_same_findings_give_the_same_status() {
+        let before = object(Value::Null, Value::Null);
+        let finding = |object| Finding {
+            object,
+            unsupported: None,
+            pods: 0,
+            recommendation: recommend(100),
+            usage_was_read: true,
+        };
+        let first = status(finding(&before), BEFORE.parse().expect("a time"));
+        let after = VerticalPodAutoscaler { status: Some(first.clone()), ..before.clone() };
+        assert_eq!(status(finding(&after), NOW.parse().expect("a time")), first);
+    }
+}

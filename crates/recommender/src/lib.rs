@@ -1,0 +1,21 @@
+//! The recommender: watches pods, reads their usage and writes what they should request into the status of
+//! `VerticalPodAutoscaler` objects.
+//!
+//! * [`args`]: the flags.
+//! * [`run`]: starts everything: watches, ingestion in every replica, writing in the leader.
+//! * [`state`]: what is known, in memory and without input or output.
+//! * [`decide`]: from what is known to the status of one object, as a pure function.
+//! * [`act`]: the only writes.
+//! * [`metrics`]: what is measured about all this.
+
+pub mod act;
+pub mod args;
+pub mod decide;
+mod ingest;
+pub mod metrics;
+mod policies;
+mod run;
+pub mod state;
+
+pub use args::{Args, PROGRAM};
+pub use run::run;

@@ -1,0 +1,197 @@
+//! What is measured about the recommender. Names, labels and buckets are upstream's where it has the same thing
+//! (`pkg/utils/metrics/recommender/recommender.go`); the others say whether what it knows is current.
+
+mod freshness;
+mod objects;
+mod source;
+
+use std::time::Instant;
+
+use cluster::{Autoscaler, View};
+use jiff::Timestamp;
+use prometheus::core::Collector;
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use tokio::sync::watch;
+
+use crate::act::Outcome;
+use crate::state::{Decision, Ingested};
+use freshness::WatchFreshness;
+use source::SourceFreshness;
+
+const LATENCY_BUCKETS: [f64; 19] = [
+    1.0, 2.0, 5.0, 7.5, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 150.0, 180.0, 240.0, 300.0, 600.0, 900.0,
+    1800.0,
+];
+const STEP_BUCKETS: [f64; 22] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 120.0,
+    150.0, 240.0,
+];
+/// The label that upstream gives answers of the metrics API.
+const CLIENT_NAME: &str = "default-metrics-client";
+
+/// All metrics of the recommender. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    objects: IntGaugeVec,
+    recommendation_latency: Histogram,
+    steps: HistogramVec,
+    histories: IntGauge,
+    answers: IntCounterVec,
+    samples: IntCounterVec,
+    kills: IntCounterVec,
+    writes: IntCounterVec,
+    source: SourceFreshness,
+}
+
+impl Metrics {
+    /// Adds the metrics to a registry. `view` is asked for the state of its watches whenever metrics are read.
+    pub fn register(registry: &Registry, view: watch::Receiver<View>) -> Result<Self, prometheus::Error> {
+        let counter = |name, help, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
+        let latency = HistogramOpts::new(
+            "vpa_recommender_recommendation_latency_seconds",
+            "Time from the creation of a VPA object to its first recommendation.",
+        );
+        let steps = HistogramOpts::new(
+            "vpa_recommender_execution_latency_seconds",
+            "Time spent in the steps of the main loop.",
+        );
+        let metrics = Self {
+            objects: IntGaugeVec::new(
+                Opts::new(
+                    "vpa_recommender_vpa_objects_count",
+                    "Number of VPA objects this recommender is in charge of.",
+                ),
+                &objects::LABELS,
+            )?,
+            recommendation_latency: Histogram::with_opts(latency.buckets(LATENCY_BUCKETS.to_vec()))?,
+            steps: HistogramVec::new(steps.buckets([&STEP_BUCKETS[..], &[300.0]].concat()), &["step"])?,
+            histories: IntGauge::new(
+                "vpa_recommender_aggregate_container_states_count",
+                "Number of histories of like containers.",
+            )?,
+            answers: counter(
+                "vpa_recommender_metric_server_responses",
+                "Answers of the metrics API.",
+                &["is_error", "client_name"],
+            )?,
+            samples: counter(
+                "vpa_recommender_usage_samples_total",
+                "Usage samples by what became of them.",
+                &["result"],
+            )?,
+            kills: counter(
+                "vpa_recommender_oom_kills_total",
+                "Kills for want of memory by what became of them.",
+                &["result"],
+            )?,
+            writes: counter(
+                "vpa_recommender_status_writes_total",
+                "Writes of the status of VPA objects by what became of them.",
+                &["result"],
+            )?,
+            source: SourceFreshness::new()?,
+        };
+        metrics.start_at_zero();
+        let all: [Box<dyn Collector>; 10] = [
+            Box::new(metrics.objects.clone()),
+            Box::new(metrics.recommendation_latency.clone()),
+            Box::new(metrics.steps.clone()),
+            Box::new(metrics.histories.clone()),
+            Box::new(metrics.answers.clone()),
+            Box::new(metrics.samples.clone()),
+            Box::new(metrics.kills.clone()),
+            Box::new(metrics.writes.clone()),
+            Box::new(metrics.source.clone()),
+            Box::new(WatchFreshness::new(view)?),
+        ];
+        all.into_iter().try_for_each(|collector| registry.register(collector))?;
+        Ok(metrics)
+    }
+
+    /// A rate needs a first value, also of what never happens.
+    fn start_at_zero(&self) {
+        for is_error in ["true", "false"] {
+            self.answers.with_label_values(&[is_error, CLIENT_NAME]);
+        }
+        for outcome in Outcome::ALL {
+            self.writes.with_label_values(&[outcome.name()]);
+        }
+        self.ingested(Ingested::default());
+        for result in ["accepted", "refused"] {
+            self.kills.with_label_values(&[result]);
+        }
+    }
+
+    /// The source of usage answered, or did not.
+    pub fn source_read(&self, succeeded: bool) {
+        self.answers.with_label_values(&[if succeeded { "false" } else { "true" }, CLIENT_NAME]).inc();
+        self.source.read(succeeded, Instant::now());
+    }
+
+    /// What became of a batch of samples.
+    pub fn ingested(&self, Ingested { accepted, unknown, future }: Ingested) {
+        for (result, count) in [("accepted", accepted), ("unknown_container", unknown), ("future", future)] {
+            self.samples.with_label_values(&[result]).inc_by(count as u64);
+        }
+    }
+
+    /// A kill entered a history, or did not.
+    pub fn kill(&self, accepted: bool) {
+        self.kills.with_label_values(&[if accepted { "accepted" } else { "refused" }]).inc();
+    }
+
+    /// How many histories there are.
+    pub fn histories(&self, count: usize) {
+        self.histories.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// What was decided about all objects.
+    pub fn decided(&self, decisions: &[Decision]) {
+        objects::count(&self.objects, decisions);
+    }
+
+    /// What became of one write.
+    pub fn written(&self, outcome: Outcome) {
+        self.writes.with_label_values(&[outcome.name()]).inc();
+    }
+
+    /// An object got its first recommendation at `now`.
+    pub fn first_recommendation(&self, autoscaler: &Autoscaler, now: Timestamp) {
+        if let Some(created) = &autoscaler.object.metadata.creation_timestamp {
+            self.recommendation_latency.observe(now.duration_since(created.0).as_secs_f64().max(0.0));
+        }
+    }
+
+    /// Measures the steps of one round.
+    pub fn steps(&self) -> Steps<'_> {
+        let now = Instant::now();
+        Steps { metrics: self, started: now, last: now }
+    }
+}
+
+/// One round of the main loop. Each step lasts from the end of the one before; the total is noted at the end.
+#[derive(Debug)]
+pub struct Steps<'a> {
+    metrics: &'a Metrics,
+    started: Instant,
+    last: Instant,
+}
+
+impl Steps<'_> {
+    /// A step has ended.
+    pub fn done(&mut self, step: &str) {
+        let now = Instant::now();
+        self.observe(step, self.last, now);
+        self.last = now;
+    }
+
+    fn observe(&self, step: &str, from: Instant, to: Instant) {
+        self.metrics.steps.with_label_values(&[step]).observe(to.duration_since(from).as_secs_f64());
+    }
+}
+
+impl Drop for Steps<'_> {
+    fn drop(&mut self) {
+        self.observe("total", self.started, Instant::now());
+    }
+}

@@ -1,0 +1,65 @@
+//! The state of the watches, read from the view whenever metrics are read.
+
+use cluster::{Freshness, Resource, View};
+use jiff::Timestamp;
+use prometheus::core::{Collector, Desc};
+use prometheus::{Gauge, GaugeVec, IntCounterVec, Opts, proto::MetricFamily};
+use tokio::sync::watch;
+
+/// Four families by resource: synced, stale seconds, errors and rejected objects.
+#[derive(Debug)]
+pub(super) struct WatchFreshness {
+    view: watch::Receiver<View>,
+    synced: GaugeVec,
+    stale: GaugeVec,
+    errors: IntCounterVec,
+    rejected: IntCounterVec,
+}
+
+impl WatchFreshness {
+    pub(super) fn new(view: watch::Receiver<View>) -> Result<Self, prometheus::Error> {
+        let labels = &["resource"];
+        let gauge = |name, help| GaugeVec::new(Opts::new(name, help), labels);
+        let counter = |name, help| IntCounterVec::new(Opts::new(name, help), labels);
+        Ok(Self {
+            view,
+            synced: gauge("vpa_recommender_watch_synced", "Whether all objects were listed at least once.")?,
+            stale: gauge(
+                "vpa_recommender_watch_stale_seconds",
+                "Seconds since changes may have been missed; 0 while the watch is up.",
+            )?,
+            errors: counter("vpa_recommender_watch_errors_total", "Lists and watches that failed.")?,
+            rejected: counter(
+                "vpa_recommender_watch_rejected_objects_total",
+                "Objects that did not parse; their last good state stays.",
+            )?,
+        })
+    }
+
+    fn set(&self, resource: Resource, freshness: &Freshness, now: Timestamp) {
+        let Freshness { synced, stale_since, errors, rejected } = freshness;
+        let labels = &[resource.name()];
+        let set = |gauge: Gauge, value| gauge.set(value);
+        set(self.synced.with_label_values(labels), if *synced { 1.0 } else { 0.0 });
+        let stale = stale_since.map_or(0.0, |since| now.duration_since(since).as_secs_f64().max(0.0));
+        set(self.stale.with_label_values(labels), stale);
+        for (counter, total) in [(&self.errors, *errors), (&self.rejected, *rejected)] {
+            let counter = counter.with_label_values(labels);
+            counter.inc_by(total.saturating_sub(counter.get()));
+        }
+    }
+}
+
+impl Collector for WatchFreshness {
+    fn desc(&self) -> Vec<&Desc> {
+        [self.synced.desc(), self.stale.desc(), self.errors.desc(), self.rejected.desc()].concat()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let now = Timestamp::now();
+        for (resource, freshness) in self.view.borrow().freshness() {
+            self.set(resource, freshness, now);
+        }
+        [self.synced.collect(), self.stale.collect(), self.errors.collect(), self.rejected.collect()].concat()
+    }
+}

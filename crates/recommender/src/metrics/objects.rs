@@ -1,0 +1,56 @@
+//! How many objects there are of each sort: upstream's gauge with all its combinations of labels.
+
+use api::vpa::UpdateMode;
+use prometheus::IntGaugeVec;
+
+use crate::decide::has_recommendation;
+use crate::state::Decision;
+
+pub(super) const LABELS: [&str; 5] = ["update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config"];
+
+const MODES: [&str; 6] = ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "InPlace", "Auto"];
+/// The versions that upstream tells apart. Only the last one is served.
+const VERSIONS: [&str; 3] = ["v1beta1", "v1beta2", "v1"];
+const BOOLEANS: [&str; 2] = ["false", "true"];
+
+/// Sets every combination, also those without objects.
+pub(super) fn count(objects: &IntGaugeVec, decisions: &[Decision]) {
+    for mode in MODES {
+        for version in VERSIONS {
+            for recommendation in BOOLEANS {
+                for pods in BOOLEANS {
+                    for unsupported in BOOLEANS {
+                        objects.with_label_values(&[mode, recommendation, version, pods, unsupported]).set(0);
+                    }
+                }
+            }
+        }
+    }
+    for decision in decisions {
+        let policy = decision.autoscaler.object.spec.update_policy.as_ref();
+        objects
+            .with_label_values(&[
+                mode(policy.and_then(|policy| policy.update_mode)),
+                boolean(has_recommendation(Some(&decision.status))),
+                "v1",
+                boolean(decision.matches_pods),
+                boolean(decision.unsupported),
+            ])
+            .inc();
+    }
+}
+
+fn boolean(value: bool) -> &'static str {
+    BOOLEANS[usize::from(value)]
+}
+
+fn mode(mode: Option<UpdateMode>) -> &'static str {
+    match mode {
+        Some(UpdateMode::Off) => "Off",
+        Some(UpdateMode::Initial) => "Initial",
+        Some(UpdateMode::Recreate) | None => "Recreate",
+        Some(UpdateMode::InPlaceOrRecreate) => "InPlaceOrRecreate",
+        Some(UpdateMode::InPlace) => "InPlace",
+        Some(UpdateMode::Auto) => "Auto",
+    }
+}

@@ -1,0 +1,83 @@
+//! Since when the source of usage is silent, worked out whenever metrics are read.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::{Gauge, proto::MetricFamily};
+
+/// Seconds since the last good answer; 0 while the last answer was good. Before the first answer it counts from the start.
+#[derive(Debug, Clone)]
+pub(super) struct SourceFreshness {
+    gauge: Gauge,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    last_good: Instant,
+    is_good: bool,
+}
+
+impl SourceFreshness {
+    pub(super) fn new() -> Result<Self, prometheus::Error> {
+        let gauge = Gauge::new(
+            "vpa_recommender_metrics_source_stale_seconds",
+            "Seconds since the source of usage last answered; 0 while it answers. Recommendations are frozen meanwhile.",
+        )?;
+        Ok(Self { gauge, state: Arc::new(Mutex::new(State { last_good: Instant::now(), is_good: false })) })
+    }
+
+    /// The source answered at `now`, or did not.
+    pub(super) fn read(&self, succeeded: bool, now: Instant) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.is_good = succeeded;
+        if succeeded {
+            state.last_good = now;
+        }
+    }
+
+    fn stale_seconds(&self, now: Instant) -> f64 {
+        let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_good { 0.0 } else { now.saturating_duration_since(state.last_good).as_secs_f64() }
+    }
+}
+
+impl Collector for SourceFreshness {
+    fn desc(&self) -> Vec<&Desc> {
+        self.gauge.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.gauge.set(self.stale_seconds(Instant::now()));
+        self.gauge.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn staleness_counts_from_the_last_good_answer() {
+        let source = SourceFreshness::new().expect("valid names");
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let check = |second, expected: f64| assert!((source.stale_seconds(after(second)) - expected).abs() < 1e-9);
+        source.read(true, after(10));
+        check(50, 0.0);
+        source.read(false, after(60));
+        source.read(false, after(70));
+        check(75, 65.0);
+        source.read(true, after(80));
+        check(90, 0.0);
+    }
+
+    #[test]
+    fn a_source_that_never_answered_is_stale() {
+        let source = SourceFreshness::new().expect("valid names");
+        assert!(source.stale_seconds(Instant::now() + Duration::from_secs(5)) >= 5.0);
+    }
+}

@@ -1,0 +1,35 @@
+//! From the resource policy of a `VerticalPodAutoscaler` object to the policies that sizing knows.
+
+use std::collections::BTreeSet;
+
+use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutoscaler};
+use sizing::{ContainerPolicy, ScalingMode};
+
+/// The policies of an object, in their written order.
+pub(crate) fn policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
+    let policies = object.spec.resource_policy.as_ref().map(|policy| policy.container_policies.as_slice());
+    policies.unwrap_or_default().iter().map(policy).collect()
+}
+
+fn policy(policy: &ContainerResourcePolicy) -> ContainerPolicy {
+    ContainerPolicy {
+        container_name: policy.container_name.clone(),
+        mode: match policy.effective_mode() {
+            ContainerScalingMode::Auto => ScalingMode::Auto,
+            ContainerScalingMode::Off => ScalingMode::Off,
+        },
+        min_allowed: policy.min_allowed.clone(),
+        max_allowed: policy.max_allowed.clone(),
+        controlled_resources: policy.controlled_resources.clone(),
+        oom_bump_up_ratio: policy.oom_bump_up_ratio.clone(),
+        oom_min_bump_up: policy.oom_min_bump_up.clone(),
+        memory_aggregation_interval_seconds: policy.memory_aggregation_interval_seconds,
+        memory_aggregation_interval_count: policy.memory_aggregation_interval_count,
+    }
+}
+
+/// The containers that an annotation gives whole cores.
+pub(crate) fn integer_cpu(object: &VerticalPodAutoscaler) -> BTreeSet<String> {
+    let annotations = object.metadata.annotations.iter().flatten();
+    sizing::integer_cpu_containers(annotations.map(|(key, value)| (key.as_str(), value.as_str())))
+}

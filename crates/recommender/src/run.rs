@@ -1,0 +1,111 @@
+//! Starts everything: watches and ingestion in every replica, writing in the one that leads.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use cluster::Watches;
+use jiff::Timestamp;
+use runtime::{Chassis, Leading};
+use sources::metrics_api::MetricsApi;
+use tokio::sync::mpsc;
+use tokio::task::block_in_place;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::act::Writer;
+use crate::args::{Args, scope};
+use crate::ingest::{Ingest, Shared};
+use crate::metrics::Metrics;
+use crate::state::{Charge, State};
+
+/// Kills that may wait to be taken up. Upstream's number.
+const MAX_WAITING_KILLS: usize = 5000;
+/// How soon writes that did not get through are tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The recommender's work.
+pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
+    let Args {
+        common: _,
+        election,
+        sizing,
+        recommender_name,
+        recommender_interval,
+        memory_saver,
+        update_worker_count,
+        vpa_object_namespace,
+        ignored_vpa_object_namespaces,
+        feature_gates,
+    } = args;
+    let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
+    let config = sizing.config(&feature_gates)?;
+    let state = State::new(Charge { recommender_name, memory_saver }, config).map_err(|error| anyhow!("--{error}"))?;
+
+    let source = MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref());
+    let (report_kill, kills) = mpsc::channel(MAX_WAITING_KILLS);
+    let watches = Watches::new(chassis.client.clone(), scope).pods(report_kill).controllers().autoscalers().scales();
+    let metrics = Metrics::register(&chassis.registry, watches.view())?;
+    let shared = Shared::new(state);
+    let ingest = Ingest {
+        shared: shared.clone(),
+        view: watches.view(),
+        kills,
+        source,
+        metrics: metrics.clone(),
+        interval: recommender_interval.0,
+        activity: chassis.activity.clone(),
+        synced: chassis.readiness.condition("watches"),
+    };
+    let shutdown = chassis.shutdown.clone();
+    chassis.tasks.spawn("ingest", async move {
+        // The watches last as long as the task.
+        let _watches = watches;
+        shutdown.run_until_cancelled(ingest.run()).await.unwrap_or(Ok(()))
+    });
+
+    let writer = Writer::new(chassis.client.clone(), usize::from(update_worker_count), metrics.clone());
+    let shutdown = chassis.shutdown.clone();
+    chassis
+        .lead(&election, None, |leading| {
+            write_changes(shared.clone(), writer.clone(), metrics.clone(), leading, shutdown.clone())
+        })
+        .await
+}
+
+/// Decides and writes after every change of the state, for one term of leadership.
+async fn write_changes(
+    shared: Shared,
+    writer: Writer,
+    metrics: Metrics,
+    leading: Leading,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut revisions = shared.revisions();
+    if *revisions.borrow_and_update() > 0 {
+        revisions.mark_changed();
+    }
+    let mut retry_at = None;
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            changed = revisions.changed() => changed?,
+            () = at(retry_at) => {}
+        }
+        let mut steps = metrics.steps();
+        let decisions = block_in_place(|| shared.lock().decide(Timestamp::now()));
+        metrics.decided(&decisions);
+        let all_written = tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            all_written = writer.write(decisions, &leading) => all_written,
+        };
+        steps.done("UpdateVPAs");
+        retry_at = (!all_written).then(|| Instant::now() + RETRY);
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,290 @@
+//! What one recommender knows: pods, the history of their usage, and the objects that it is in charge of. No input or
+//! output here; the steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
+
+mod selection;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cluster::target::{Resolution, resolve};
+use cluster::{Autoscaler, ObjectKey, OomKill, Phase, Pod, View};
+use jiff::Timestamp;
+use model::{ContainerRef, Selector};
+use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, SampleError};
+use sources::ContainerUsage;
+
+use crate::decide::{self, Finding};
+use crate::policies::{integer_cpu, policies};
+use selection::Selections;
+
+use api::vpa::VerticalPodAutoscalerStatus;
+
+/// Which objects are this recommender's, and which pods are worth a history.
+#[derive(Debug, Clone)]
+pub struct Charge {
+    /// The name that objects may ask for.
+    pub recommender_name: String,
+    /// Whether pods that no object selects are passed over.
+    pub memory_saver: bool,
+}
+
+/// What one recommender knows.
+#[derive(Debug)]
+pub struct State {
+    charge: Charge,
+    fleet: Fleet,
+    autoscalers: BTreeMap<ObjectKey, Tracked>,
+    pods: BTreeMap<ObjectKey, Arc<Pod>>,
+    /// Pods that are gone, but whose last kills may still be on their way.
+    gone: BTreeSet<ObjectKey>,
+    usage_was_read: bool,
+}
+
+/// An object that this recommender is in charge of.
+#[derive(Debug)]
+struct Tracked {
+    autoscaler: Arc<Autoscaler>,
+    target: Target,
+}
+
+/// What its target came down to.
+#[derive(Debug, Clone, PartialEq)]
+enum Target {
+    /// These pods; and what stands in the way of more, if anything does.
+    Known { selector: Selector, unsupported: Option<String> },
+    /// Not known yet; nothing is decided.
+    Unknown,
+}
+
+/// What came of a batch of samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ingested {
+    /// Samples that entered a history.
+    pub accepted: usize,
+    /// Samples of containers that are not known: of pods that have just come or gone, or that no object selects.
+    pub unknown: usize,
+    /// Samples with a time in the future.
+    pub future: usize,
+}
+
+/// The status that one object should have.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// The object that it was decided for.
+    pub autoscaler: Arc<Autoscaler>,
+    /// The status.
+    pub status: VerticalPodAutoscalerStatus,
+    /// Whether pods match.
+    pub matches_pods: bool,
+    /// Whether its target cannot be used.
+    pub unsupported: bool,
+}
+
+impl Decision {
+    /// Whether the object's status differs in meaning from the decided one.
+    pub fn is_change(&self) -> bool {
+        self.autoscaler.object.status.as_ref() != Some(&self.status)
+    }
+
+    /// Whether the object gets its first recommendation.
+    pub fn is_first_recommendation(&self) -> bool {
+        let had = decide::has_recommendation(self.autoscaler.object.status.as_ref());
+        !had && decide::has_recommendation(Some(&self.status))
+    }
+}
+
+impl State {
+    /// Nothing is known yet.
+    pub fn new(charge: Charge, config: Config) -> Result<Self, ConfigError> {
+        Ok(Self {
+            charge,
+            fleet: Fleet::new(config)?,
+            autoscalers: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            usage_was_read: false,
+        })
+    }
+
+    /// How many histories of like containers there are.
+    pub fn history_count(&self) -> usize {
+        self.fleet.history_count()
+    }
+
+    /// Takes over the objects that this recommender is in charge of, and what their targets come down to.
+    pub fn load_autoscalers(&mut self, view: &View) {
+        let name = &self.charge.recommender_name;
+        let ours: BTreeMap<ObjectKey, &Arc<Autoscaler>> = view
+            .autoscalers
+            .iter()
+            .filter(|autoscaler| autoscaler.object.spec.is_handled_by(name))
+            .map(|autoscaler| (autoscaler.key.clone(), autoscaler))
+            .collect();
+        let gone: Vec<ObjectKey> = self.autoscalers.keys().filter(|key| !ours.contains_key(*key)).cloned().collect();
+        for key in gone {
+            self.forget_autoscaler(&key);
+        }
+        for (key, autoscaler) in ours {
+            self.load_autoscaler(view, key, autoscaler);
+        }
+    }
+
+    fn load_autoscaler(&mut self, view: &View, key: ObjectKey, autoscaler: &Arc<Autoscaler>) {
+        let old = self.autoscalers.get(&key);
+        if old.is_some_and(|old| old.autoscaler.uid() != autoscaler.uid()) {
+            self.forget_autoscaler(&key);
+        }
+        let old = self.autoscalers.get(&key);
+        let same_target = old.is_some_and(|old| old.autoscaler.target() == autoscaler.target());
+        let before = old.filter(|_| same_target).map(|old| old.target.clone());
+        let target = target(resolve(view, &autoscaler.target()), before);
+        let is_same = old.is_some_and(|old| old.target == target && Arc::ptr_eq(&old.autoscaler, autoscaler));
+        if is_same {
+            return;
+        }
+        self.fleet.apply_autoscaler(&id(&key), spec(autoscaler, &target));
+        self.autoscalers.insert(key, Tracked { autoscaler: Arc::clone(autoscaler), target });
+    }
+
+    fn forget_autoscaler(&mut self, key: &ObjectKey) {
+        self.fleet.delete_autoscaler(&id(key));
+        self.autoscalers.remove(key);
+    }
+
+    /// Takes over pods that are new or changed, and notes which are gone.
+    pub fn load_pods(&mut self, view: &View, now: Timestamp) {
+        let selections = self.charge.memory_saver.then(|| Selections::of(selectors(&self.autoscalers)));
+        for pod in view.pods.iter() {
+            let known = self.pods.get(&pod.key);
+            if known.is_some_and(|known| Arc::ptr_eq(known, pod)) {
+                continue;
+            }
+            if known.is_none() && selections.as_ref().is_some_and(|selections| !selections.include(pod)) {
+                continue;
+            }
+            self.gone.remove(&pod.key);
+            self.fleet.apply_pod(pod_spec(pod), now);
+            self.pods.insert(pod.key.clone(), Arc::clone(pod));
+        }
+        let gone = self.pods.keys().filter(|key| view.pods.get(key).is_none()).cloned();
+        self.gone.extend(gone);
+    }
+
+    /// Adds what a source of usage has read. Call it for every answer of the source, even an empty one, and for nothing else.
+    pub fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
+        self.usage_was_read = true;
+        let mut ingested = Ingested::default();
+        for ContainerUsage { container, sample } in usage {
+            match self.fleet.add_sample(container, sample, now) {
+                Ok(accepted) => ingested.accepted += usize::from(accepted.cpu || accepted.memory),
+                Err(SampleError::UnknownContainer(_)) => ingested.unknown += 1,
+                Err(SampleError::Future { .. }) => ingested.future += 1,
+            }
+        }
+        ingested
+    }
+
+    /// Adds a kill for want of memory; false if it is too old to matter.
+    pub fn add_kill(&mut self, kill: &OomKill, now: Timestamp) -> Result<bool, SampleError> {
+        let container = ContainerRef {
+            namespace: kill.pod.namespace.clone(),
+            pod: kill.pod.name.clone(),
+            container: kill.container.clone(),
+        };
+        self.fleet.record_oom(&container, kill.at, kill.memory_request, now)
+    }
+
+    /// Forgets the pods that are gone. Their kills must have been added before.
+    pub fn delete_removed_pods(&mut self) {
+        for key in std::mem::take(&mut self.gone) {
+            self.fleet.delete_pod(&key.namespace, &key.name);
+            self.pods.remove(&key);
+        }
+    }
+
+    /// Drops old history, at most once an hour; gives how many histories.
+    pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
+        self.fleet.collect_garbage(now)
+    }
+
+    /// The status that each object should have. Objects whose target is not known yet are left out.
+    pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
+        self.autoscalers.iter().filter_map(|(key, tracked)| self.decide_one(key, tracked, now)).collect()
+    }
+
+    fn decide_one(&self, key: &ObjectKey, tracked: &Tracked, now: Timestamp) -> Option<Decision> {
+        let Target::Known { unsupported, .. } = &tracked.target else { return None };
+        let id = id(key);
+        let pods = self.fleet.pod_count(&id).unwrap_or(0);
+        let finding = Finding {
+            object: &tracked.autoscaler.object,
+            unsupported: unsupported.as_deref(),
+            pods,
+            recommendation: self.fleet.recommend(&id).unwrap_or_default(),
+            usage_was_read: self.usage_was_read,
+        };
+        Some(Decision {
+            autoscaler: Arc::clone(&tracked.autoscaler),
+            status: decide::status(finding, now),
+            matches_pods: pods > 0,
+            unsupported: unsupported.is_some(),
+        })
+    }
+}
+
+/// The selectors that are known, with their namespaces.
+fn selectors(autoscalers: &BTreeMap<ObjectKey, Tracked>) -> impl Iterator<Item = (&str, &Selector)> {
+    autoscalers.iter().filter_map(|(key, tracked)| match &tracked.target {
+        Target::Known { selector, .. } => Some((key.namespace.as_str(), selector)),
+        Target::Unknown => None,
+    })
+}
+
+/// What a target comes down to, given what it came down to before. A failure that may pass leaves the pods as they were.
+fn target(resolution: Resolution, before: Option<Target>) -> Target {
+    match resolution {
+        Resolution::Pods(selector) => Target::Known { selector, unsupported: None },
+        Resolution::Waiting(_) => before.unwrap_or(Target::Unknown),
+        Resolution::Unsupported { message, transient } => {
+            let kept = match before {
+                Some(Target::Known { selector, .. }) if transient => selector,
+                _ => Selector::nothing(),
+            };
+            Target::Known { selector: kept, unsupported: Some(message) }
+        }
+    }
+}
+
+fn id(key: &ObjectKey) -> AutoscalerId {
+    AutoscalerId { namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+fn spec(autoscaler: &Autoscaler, target: &Target) -> AutoscalerSpec {
+    let (selector, target_exists) = match target {
+        Target::Known { selector, unsupported } => (selector.clone(), unsupported.is_none()),
+        Target::Unknown => (Selector::nothing(), true),
+    };
+    AutoscalerSpec {
+        selector,
+        policies: policies(&autoscaler.object),
+        integer_cpu: integer_cpu(&autoscaler.object),
+        target_exists,
+    }
+}
+
+fn pod_spec(pod: &Pod) -> PodSpec {
+    PodSpec {
+        namespace: pod.key.namespace.clone(),
+        name: pod.key.name.clone(),
+        labels: pod.labels.clone(),
+        phase: match pod.phase {
+            Phase::Pending => sizing::Phase::Pending,
+            Phase::Running => sizing::Phase::Running,
+            Phase::Succeeded => sizing::Phase::Succeeded,
+            Phase::Failed => sizing::Phase::Failed,
+            Phase::Unknown => sizing::Phase::Unknown,
+        },
+        containers: pod.containers.iter().map(|container| container.name.clone()).collect(),
+        init_containers: pod.init_containers.clone(),
+    }
+}
