@@ -1,0 +1,48 @@
+//! The smallest service on the chassis: it says when it leads, and ends when it is told to.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use runtime::{Chassis, CommonArgs, LeaderElectionArgs, Program};
+
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    election: LeaderElectionArgs,
+    /// Start a task that fails at once.
+    #[arg(long)]
+    fail: bool,
+    /// Do not end when told to.
+    #[arg(long)]
+    stubborn: bool,
+}
+
+const PROGRAM: Program = Program {
+    name: "hello",
+    version: env!("CARGO_PKG_VERSION"),
+    defaults: &[("address", ":0"), ("leader-elect-resource-name", "hello")],
+};
+
+fn main() -> ExitCode {
+    let args: Args = PROGRAM.parse();
+    PROGRAM.run(&args.common.clone(), |chassis| work(chassis, args))
+}
+
+async fn work(chassis: Chassis, Args { common: _, election, fail, stubborn }: Args) -> anyhow::Result<()> {
+    if fail {
+        chassis.tasks.spawn("greeting", async { anyhow::bail!("nobody to greet") });
+    }
+    let leader = chassis.readiness.condition("leader");
+    let lead = async |term: runtime::Leading| {
+        leader.ready();
+        tracing::info!("hello");
+        if stubborn {
+            std::future::pending::<()>().await;
+        }
+        chassis.shutdown.run_until_cancelled(term.lost().cancelled()).await;
+        Ok(())
+    };
+    chassis.lead(&election, None, lead).await
+}
