@@ -108,7 +108,7 @@ impl State {
 
     /// How many histories of like containers there are.
     pub fn history_count(&self) -> usize {
-        self.fleet.history_count()
+        self.fleet.size().histories
     }
 
     /// Takes over the objects that this recommender is in charge of, and what their targets come down to.

@@ -14,6 +14,9 @@ use crate::{Buckets, Histogram};
 /// The reference moves when a sample is this many half-lives younger.
 const MAX_HALF_LIVES: i64 = 100;
 
+/// Larger weights than this are not samples; below it no sum can leave the range of doubles.
+const MAX_WEIGHT: f64 = 1e30;
+
 /// A stored total weight beyond this cannot come from samples and would drown every later one.
 const MAX_TOTAL: f64 = 1e60;
 
@@ -66,12 +69,17 @@ impl DecayingHistogram {
         self.reference.into()
     }
 
+    /// The visible buckets and their weights as they count at the reference time.
+    pub fn weights(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        self.histogram.weights()
+    }
+
     /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached; 0 when empty.
     pub fn percentile(&self, shape: &Shape, fraction: f64) -> f64 {
         self.histogram.percentile(shape.buckets, fraction)
     }
 
-    /// Adds `weight` at `value` (cores or bytes) and a time. Values and weights that are not finite, and negative weights, are ignored.
+    /// Adds `weight` at `value` (cores or bytes) and a time. Values that are not finite and weights outside 0 to 1e30 are ignored.
     pub fn add(&mut self, shape: &Shape, value: f64, weight: f64, at: Timestamp) {
         self.add_at(shape, value, weight, at.into());
     }
@@ -82,14 +90,14 @@ impl DecayingHistogram {
     }
 
     pub(crate) fn add_at(&mut self, shape: &Shape, value: f64, weight: f64, at: Instant) {
-        if value.is_finite() && !at.is_never() {
+        if is_usable(value, weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
             self.histogram.add(shape.buckets.find(value) as u16, weight);
         }
     }
 
     pub(crate) fn subtract_at(&mut self, shape: &Shape, value: f64, weight: f64, at: Instant) {
-        if value.is_finite() && !at.is_never() {
+        if is_usable(value, weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
             self.histogram.subtract(shape.buckets.find(value) as u16, weight);
         }
@@ -156,4 +164,8 @@ impl DecayingHistogram {
         let half_lives = self.reference.since(reference) as f64 / half_life.0 as f64;
         (reference, power_of_two((half_lives + 0.5).floor() as i64))
     }
+}
+
+fn is_usable(value: f64, weight: f64, at: Instant) -> bool {
+    value.is_finite() && (0.0..=MAX_WEIGHT).contains(&weight) && !at.is_never()
 }

@@ -56,6 +56,19 @@ pub struct Accepted {
     pub memory: bool,
 }
 
+/// How much a fleet holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FleetSize {
+    /// Pods.
+    pub pods: usize,
+    /// Sets of labels that pods or histories have.
+    pub label_sets: usize,
+    /// Histories: one per container name and set of labels.
+    pub histories: usize,
+    /// Autoscalers.
+    pub autoscalers: usize,
+}
+
 /// Why a sample or OOM kill cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SampleError {
@@ -148,16 +161,21 @@ impl Fleet {
         })
     }
 
-    /// How many histories of like containers there are.
-    pub fn history_count(&self) -> usize {
-        self.namespaces.values().map(Namespace::history_count).sum()
-    }
-
     /// How many pods the autoscaler selects; absent when there is no such autoscaler.
     pub fn pod_count(&self, id: &AutoscalerId) -> Option<usize> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
         Some(groups.map(|group| group.pods.len()).sum())
+    }
+
+    /// How much there is of everything.
+    pub fn size(&self) -> FleetSize {
+        self.namespaces.values().map(Namespace::size).fold(FleetSize::default(), |total, size| FleetSize {
+            pods: total.pods + size.pods,
+            label_sets: total.label_sets + size.label_sets,
+            histories: total.histories + size.histories,
+            autoscalers: total.autoscalers + size.autoscalers,
+        })
     }
 
     /// Adds the usage of a container. Samples of init containers are dropped.

@@ -46,6 +46,11 @@ impl Histogram {
         self.total
     }
 
+    /// The visible buckets and their weights.
+    pub fn weights(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        (self.min..=self.max).map(|bucket| (usize::from(bucket), self.weight(bucket)))
+    }
+
     /// The end of the bucket in which the share `fraction` (0 to 1) of the total weight is reached; 0 when empty.
     pub fn percentile(&self, buckets: &Buckets, fraction: f64) -> f64 {
         if self.is_empty() {
@@ -61,11 +66,8 @@ impl Histogram {
         buckets.end(usize::from(self.min) + before.count())
     }
 
-    /// Adds weight to a bucket. Weights that are negative or not finite are ignored.
+    /// Adds weight of at least zero to a bucket.
     pub(crate) fn add(&mut self, bucket: u16, weight: f64) {
-        if !(weight >= 0.0 && weight.is_finite()) {
-            return;
-        }
         let held = self.weight_mut(bucket);
         *held += weight;
         let visible = *held >= EPSILON;
@@ -76,11 +78,8 @@ impl Histogram {
         }
     }
 
-    /// Takes weight from a bucket; what falls below [`EPSILON`] becomes zero.
+    /// Takes weight of at least zero from a bucket; what falls below [`EPSILON`] becomes zero.
     pub(crate) fn subtract(&mut self, bucket: u16, weight: f64) {
-        if !(weight >= 0.0 && weight.is_finite()) {
-            return;
-        }
         self.total = subtract_down_to_zero(self.total, weight);
         let held = self.weight_mut(bucket);
         *held = subtract_down_to_zero(*held, weight);

@@ -43,7 +43,7 @@ pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramC
 pub use config::{Config, ConfigError, MemoryRules, Percentiles};
 pub use decaying::{DecayingHistogram, HalfLife, Shape};
 pub use estimate::{Amounts, Estimate};
-pub use fleet::{Accepted, AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec, SampleError};
+pub use fleet::{Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, Phase, PodSpec, SampleError};
 pub use histogram::{EPSILON, Histogram};
 pub use integer_cpu::integer_cpu_containers;
 pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};

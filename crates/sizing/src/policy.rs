@@ -7,6 +7,10 @@ use crate::config::MemoryRules;
 /// The container name that stands for every container without a policy of its own.
 pub const DEFAULT_CONTAINER: &str = "*";
 
+/// Peaks are dated at the end of their window. Longer windows than this (100 days) would date them so far ahead that all other
+/// history vanished beside them.
+const MAX_INTERVAL_NS: i64 = 100 * 86_400_000_000_000;
+
 /// Whether a container is sized at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScalingMode {
@@ -66,7 +70,7 @@ impl ContainerPolicy {
             rules.oom_min_bump_up_bytes = bytes.value() as f64;
         }
         if let Some(seconds) = self.memory_aggregation_interval_seconds.filter(|seconds| *seconds > 0) {
-            rules.interval_ns = i64::from(seconds) * 1_000_000_000;
+            rules.interval_ns = (i64::from(seconds) * 1_000_000_000).min(MAX_INTERVAL_NS);
         }
         if let Some(count) = self.memory_aggregation_interval_count.filter(|count| *count > 0) {
             rules.interval_count = count;

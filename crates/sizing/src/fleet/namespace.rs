@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::Labels;
 
+use super::FleetSize;
 use super::autoscaler::{Autoscaler, AutoscalerSpec};
 use super::group::{Group, History};
 use super::label_index::{LabelIndex, SelectorIndex};
@@ -52,9 +53,13 @@ impl Namespace {
         self.pods.len() + self.groups.len() + self.autoscalers.len() == 0
     }
 
-    pub(super) fn history_count(&self) -> usize {
-        let groups = self.groups.ids().filter_map(|group| self.groups.get(group));
-        groups.map(|group| group.histories.len()).sum()
+    pub(super) fn size(&self) -> FleetSize {
+        FleetSize {
+            pods: self.pods.len(),
+            label_sets: self.groups.len(),
+            histories: self.groups.iter().map(|group| group.histories.len()).sum(),
+            autoscalers: self.autoscalers.len(),
+        }
     }
 
     pub(super) fn pod_names(&self) -> impl Iterator<Item = &str> {
