@@ -1,8 +1,8 @@
 //! From what is known about one `VerticalPodAutoscaler` object to the status that it should have.
 //!
-//! Conditions, reasons and messages are upstream's (`recommender/model/vpa.go`, `UpdateConditions`), with one difference: a
-//! recommendation is not taken back only because nothing is known yet. Before the first usage was read, and for objects
-//! of which no container is known, the one in the object stays.
+//! Conditions, reasons and messages are upstream's (`recommender/model/vpa.go`, `UpdateConditions`), with one difference in
+//! what is recommended. Upstream recommends the minimum for containers of which nothing was measured, right away. Here
+//! such a minimum never takes the place of an earlier recommendation, and it waits until usage had time to arrive.
 
 use api::vpa::{
     CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, Conditions, ContainerScalingMode, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED,
@@ -25,8 +25,10 @@ pub struct Finding<'a> {
     pub pods: usize,
     /// What usage says, for every container that is known and sized.
     pub recommendation: Recommendation,
-    /// Whether usage was read at all since the start.
-    pub usage_was_read: bool,
+    /// Whether any usage of its containers was measured.
+    pub is_measured: bool,
+    /// Whether its pods are so new that usage may still arrive.
+    pub may_be_measured_soon: bool,
 }
 
 /// The status that the object should have.
@@ -70,9 +72,12 @@ fn is_empty(recommendation: &RecommendedPodResources) -> bool {
 }
 
 fn recommendation(finding: Finding) -> RecommendedPodResources {
-    let Finding { object, recommendation: found, usage_was_read, .. } = finding;
+    let Finding { object, recommendation: found, is_measured, may_be_measured_soon, .. } = finding;
+    if is_measured {
+        return found.into();
+    }
     let kept = published(object);
-    if (!usage_was_read || found.containers.is_empty()) && !is_empty(&kept) { kept } else { found.into() }
+    if may_be_measured_soon || !is_empty(&kept) { kept } else { found.into() }
 }
 
 /// The recommendation in the object, without containers that are no longer sized.
@@ -146,7 +151,8 @@ mod tests {
         pods: usize,
         recommendation: Recommendation,
     ) -> Value {
-        let finding = Finding { object, unsupported, pods, recommendation, usage_was_read: true };
+        let finding =
+            Finding { object, unsupported, pods, recommendation, is_measured: true, may_be_measured_soon: false };
         let status = status(finding, NOW.parse().expect("a time"));
         assert_eq!(status.observed_generation, 7);
         serde_json::to_value(status.conditions).expect("conditions")
@@ -196,11 +202,24 @@ mod tests {
         }
     }
 
+    #[derive(Clone, Copy)]
+    enum Usage {
+        Measured,
+        Expected,
+        Absent,
+    }
+
     /// `expected`: the CPU in the status, if there is any.
-    fn check_cpu(old: Option<&str>, spec: Value, found: Option<i64>, usage_was_read: bool, expected: Option<&str>) {
+    fn check_cpu(old: Option<&str>, spec: Value, found: Option<i64>, usage: Usage, expected: Option<&str>) {
         let object = object(spec, published(old));
-        let recommendation = found.map(recommend).unwrap_or_default();
-        let finding = Finding { object: &object, unsupported: None, pods: 1, recommendation, usage_was_read };
+        let finding = Finding {
+            object: &object,
+            unsupported: None,
+            pods: 1,
+            recommendation: found.map(recommend).unwrap_or_default(),
+            is_measured: matches!(usage, Usage::Measured),
+            may_be_measured_soon: matches!(usage, Usage::Expected),
+        };
         let status = status(finding, NOW.parse().expect("a time"));
         let status = serde_json::to_value(status).expect("a status");
         let cpu = status["recommendation"]["containerRecommendations"][0]["target"]["cpu"].as_str();
@@ -209,19 +228,32 @@ mod tests {
     }
 
     #[test]
-    fn a_recommendation_stays_while_nothing_is_known() {
-        check_cpu(Some("500m"), Value::Null, Some(25), true, Some("25m"));
-        check_cpu(Some("500m"), Value::Null, Some(25), false, Some("500m"));
-        check_cpu(Some("500m"), Value::Null, None, true, Some("500m"));
-        check_cpu(None, Value::Null, Some(25), false, Some("25m"));
-        check_cpu(None, Value::Null, None, true, None);
+    fn what_was_measured_takes_the_place_of_what_was_recommended_before() {
+        check_cpu(Some("500m"), Value::Null, Some(25), Usage::Measured, Some("25m"));
+        check_cpu(Some("500m"), Value::Null, None, Usage::Measured, None);
+        check_cpu(None, Value::Null, Some(25), Usage::Measured, Some("25m"));
+    }
+
+    #[test]
+    fn a_recommendation_stays_while_nothing_is_measured() {
+        for usage in [Usage::Expected, Usage::Absent] {
+            check_cpu(Some("500m"), Value::Null, Some(25), usage, Some("500m"));
+            check_cpu(Some("500m"), Value::Null, None, usage, Some("500m"));
+        }
+    }
+
+    #[test]
+    fn the_minimum_waits_until_usage_had_time_to_arrive() {
+        check_cpu(None, Value::Null, Some(25), Usage::Expected, None);
+        check_cpu(None, Value::Null, Some(25), Usage::Absent, Some("25m"));
+        check_cpu(None, Value::Null, None, Usage::Absent, None);
     }
 
     #[test]
     fn a_container_that_is_switched_off_keeps_no_recommendation() {
         let off = json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}});
-        check_cpu(Some("500m"), off.clone(), None, true, None);
-        check_cpu(Some("500m"), off, None, false, None);
+        check_cpu(Some("500m"), off.clone(), None, Usage::Measured, None);
+        check_cpu(Some("500m"), off, None, Usage::Absent, None);
     }
 
     #[test]
@@ -232,7 +264,8 @@ mod tests {
             unsupported: None,
             pods: 0,
             recommendation: recommend(100),
-            usage_was_read: true,
+            is_measured: true,
+            may_be_measured_soon: false,
         };
         let first = status(finding(&before), BEFORE.parse().expect("a time"));
         let after = VerticalPodAutoscaler { status: Some(first.clone()), ..before.clone() };

@@ -129,8 +129,10 @@ impl Metrics {
     }
 
     /// What became of a batch of samples.
-    pub fn ingested(&self, Ingested { accepted, unknown, future }: Ingested) {
-        for (result, count) in [("accepted", accepted), ("unknown_container", unknown), ("future", future)] {
+    pub fn ingested(&self, Ingested { accepted, repeated, unknown, future }: Ingested) {
+        for (result, count) in
+            [("accepted", accepted), ("repeated", repeated), ("unknown_container", unknown), ("future", future)]
+        {
             self.samples.with_label_values(&[result]).inc_by(count as u64);
         }
     }

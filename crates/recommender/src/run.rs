@@ -39,7 +39,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     } = args;
     let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
     let config = sizing.config(&feature_gates)?;
-    let state = State::new(Charge { recommender_name, memory_saver }, config).map_err(|error| anyhow!("--{error}"))?;
+    let charge = Charge { recommender_name, memory_saver, patience: recommender_interval.0 };
+    let state = State::new(charge, config).map_err(|error| anyhow!("--{error}"))?;
 
     let source = MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref());
     let (report_kill, kills) = mpsc::channel(MAX_WAITING_KILLS);

@@ -2,9 +2,12 @@
 //! output here; the steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
 
 mod selection;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use cluster::target::{Resolution, resolve};
 use cluster::{Autoscaler, ObjectKey, OomKill, Phase, Pod, View};
@@ -26,6 +29,8 @@ pub struct Charge {
     pub recommender_name: String,
     /// Whether pods that no object selects are passed over.
     pub memory_saver: bool,
+    /// How long usage of new pods may take to arrive; the interval at which it is read.
+    pub patience: Duration,
 }
 
 /// What one recommender knows.
@@ -37,7 +42,6 @@ pub struct State {
     pods: BTreeMap<ObjectKey, Arc<Pod>>,
     /// Pods that are gone, but whose last kills may still be on their way.
     gone: BTreeSet<ObjectKey>,
-    usage_was_read: bool,
 }
 
 /// An object that this recommender is in charge of.
@@ -45,6 +49,8 @@ pub struct State {
 struct Tracked {
     autoscaler: Arc<Autoscaler>,
     target: Target,
+    /// Since when pods match.
+    pods_since: Option<Timestamp>,
 }
 
 /// What its target came down to.
@@ -61,6 +67,8 @@ enum Target {
 pub struct Ingested {
     /// Samples that entered a history.
     pub accepted: usize,
+    /// Samples that were there before.
+    pub repeated: usize,
     /// Samples of containers that are not known: of pods that have just come or gone, or that no object selects.
     pub unknown: usize,
     /// Samples with a time in the future.
@@ -102,7 +110,6 @@ impl State {
             autoscalers: BTreeMap::new(),
             pods: BTreeMap::new(),
             gone: BTreeSet::new(),
-            usage_was_read: false,
         })
     }
 
@@ -142,8 +149,9 @@ impl State {
         if is_same {
             return;
         }
+        let pods_since = old.and_then(|old| old.pods_since);
         self.fleet.apply_autoscaler(&id(&key), spec(autoscaler, &target));
-        self.autoscalers.insert(key, Tracked { autoscaler: Arc::clone(autoscaler), target });
+        self.autoscalers.insert(key, Tracked { autoscaler: Arc::clone(autoscaler), target, pods_since });
     }
 
     fn forget_autoscaler(&mut self, key: &ObjectKey) {
@@ -168,15 +176,19 @@ impl State {
         }
         let gone = self.pods.keys().filter(|key| view.pods.get(key).is_none()).cloned();
         self.gone.extend(gone);
+        for (key, tracked) in &mut self.autoscalers {
+            let has_pods = self.fleet.pod_count(&id(key)).is_some_and(|pods| pods > 0);
+            tracked.pods_since = if has_pods { tracked.pods_since.or(Some(now)) } else { None };
+        }
     }
 
-    /// Adds what a source of usage has read. Call it for every answer of the source, even an empty one, and for nothing else.
+    /// Adds what a source of usage has read.
     pub fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
-        self.usage_was_read = true;
         let mut ingested = Ingested::default();
         for ContainerUsage { container, sample } in usage {
             match self.fleet.add_sample(container, sample, now) {
-                Ok(accepted) => ingested.accepted += usize::from(accepted.cpu || accepted.memory),
+                Ok(accepted) if accepted.cpu || accepted.memory => ingested.accepted += 1,
+                Ok(_) => ingested.repeated += 1,
                 Err(SampleError::UnknownContainer(_)) => ingested.unknown += 1,
                 Err(SampleError::Future { .. }) => ingested.future += 1,
             }
@@ -221,7 +233,8 @@ impl State {
             unsupported: unsupported.as_deref(),
             pods,
             recommendation: self.fleet.recommend(&id).unwrap_or_default(),
-            usage_was_read: self.usage_was_read,
+            is_measured: self.fleet.is_measured(&id),
+            may_be_measured_soon: tracked.pods_since.is_some_and(|since| now < since + self.charge.patience),
         };
         Some(Decision {
             autoscaler: Arc::clone(&tracked.autoscaler),

@@ -33,6 +33,15 @@ impl Fleet {
         Some(Recommendation { containers })
     }
 
+    /// Whether anything was measured of the autoscaler's containers; a recommendation without is nothing but the minimum.
+    pub fn is_measured(&self, id: &AutoscalerId) -> bool {
+        let Some((namespace, autoscaler)) = self.autoscaler(id) else { return false };
+        let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
+        let live = groups.flat_map(|group| group.histories.iter().map(|(_, history)| &history.aggregate));
+        let mut all = live.chain(autoscaler.stored.values());
+        all.any(|aggregate| !(aggregate.cpu.is_empty() && aggregate.memory.is_empty()))
+    }
+
     /// Target and bounds of every container before rounding and policies.
     pub fn estimates(&self, id: &AutoscalerId) -> Option<BTreeMap<String, Estimate>> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
