@@ -2,19 +2,19 @@
 .PHONY: demo test lint bench manifests
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
-	cargo build --workspace --bins
+	cargo build --locked --workspace --bins
 	target/debug/demo
 
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
-	cargo build --workspace --bins
-	cargo test --workspace --all-targets
+	cargo build --locked --workspace --bins
+	cargo test --locked --workspace
 
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 bench: ## ns per sample and per percentile, bytes per container, full recomputation
-	cargo bench --workspace
+	cargo bench --locked -p sizing
 
 manifests: ## regenerate deploy/crds from the types
 	cargo run -q -p api --example crds -- deploy/crds
