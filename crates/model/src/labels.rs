@@ -5,26 +5,28 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 mod selector;
 
 pub use selector::{ParseSelectorError, Requirement, Selector};
 
 /// The labels of an object; printed as `a=1,b=2` in the order of the keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Labels(BTreeMap<String, String>);
+///
+/// Objects have few labels and there are very many objects, so this is a sorted list of exactly the size it needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Labels(Box<[(Box<str>, Box<str>)]>);
 
 impl Labels {
     /// The value of one label.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str)
+        let index = self.0.binary_search_by(|(other, _)| (**other).cmp(key)).ok()?;
+        Some(&self.0[index].1)
     }
 
     /// Keys and values in the order of the keys.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
     /// Whether there is no label.
@@ -35,22 +37,53 @@ impl Labels {
 
 impl From<BTreeMap<String, String>> for Labels {
     fn from(labels: BTreeMap<String, String>) -> Self {
-        Self(labels)
+        Self(labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
     }
 }
 
 impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
-        Self(labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+        Self::from(labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect::<BTreeMap<_, _>>())
     }
 }
 
 impl fmt::Display for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (key, value)) in self.0.iter().enumerate() {
+        for (index, (key, value)) in self.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
             write!(f, "{comma}{key}={value}")?;
         }
         Ok(())
+    }
+}
+
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        BTreeMap::deserialize(deserializer).map(BTreeMap::<String, String>::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_sorted_found_and_printed_by_key() {
+        let labels: Labels = [("tier", "back"), ("app", "web")].into_iter().collect();
+        assert_eq!(labels.to_string(), "app=web,tier=back");
+        assert_eq!((labels.get("tier"), labels.get("other")), (Some("back"), None));
+    }
+
+    #[test]
+    fn labels_are_a_map_in_json() {
+        let json = r#"{"app":"web","tier":"back"}"#;
+        let labels: Labels = serde_json::from_str(json).unwrap();
+        assert_eq!(serde_json::to_string(&labels).unwrap(), json);
     }
 }

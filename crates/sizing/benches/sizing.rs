@@ -78,6 +78,13 @@ fn resident_bytes() -> Option<usize> {
     Some(line.split_whitespace().next()?.parse::<usize>().ok()? * 1024)
 }
 
+/// Everything counts: histograms, pods, labels, autoscalers and the index.
+fn report_memory(when: &str, before: Option<usize>) {
+    if let (Some(before), Some(after)) = (before, resident_bytes()) {
+        println!("fleet: {} bytes per container resource {when}", after.saturating_sub(before) / (2 * CONTAINERS));
+    }
+}
+
 fn histograms(criterion: &mut Criterion) {
     let samples: Vec<_> = (0..1000).map(|step| (sample(step % 7, step).at, usage(step % 7, step).0.cores())).collect();
     let mut filled = DecayingHistogram::default();
@@ -107,6 +114,7 @@ fn histograms(criterion: &mut Criterion) {
 fn fleets(criterion: &mut Criterion) {
     let before = resident_bytes();
     let mut fleet = fleet();
+    report_memory("before any sample", before);
     let containers: Vec<_> = (0..CONTAINERS).map(container).collect();
     let begin = Instant::now();
     for step in 0..SAMPLES {
@@ -117,10 +125,7 @@ fn fleets(criterion: &mut Criterion) {
     }
     let nanoseconds = begin.elapsed().as_nanos() / (CONTAINERS * SAMPLES) as u128;
     println!("fleet: {CONTAINERS} containers, {SAMPLES} samples each: {nanoseconds} ns per sample of CPU and memory");
-    if let (Some(before), Some(after)) = (before, resident_bytes()) {
-        let bytes = after.saturating_sub(before) / (2 * CONTAINERS);
-        println!("fleet: {bytes} bytes per container resource, with pod, labels, autoscaler and index");
-    }
+    report_memory("with all samples", before);
     let mut step = SAMPLES;
     let mut group = criterion.benchmark_group("fleet of 100,000 containers");
     group.sample_size(10);

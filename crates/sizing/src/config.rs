@@ -185,3 +185,35 @@ fn shape(name: &'static str, buckets: &'static Buckets, half_life_ns: i64) -> Re
     let half_life = HalfLife::from_nanoseconds(half_life_ns).ok_or(ConfigError::NotPositive(name))?;
     Ok(Shape { buckets, half_life })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut Config), expected: Option<ConfigError>) {
+        let mut config = Config::default();
+        change(&mut config);
+        assert_eq!(config.validate().err(), expected);
+    }
+
+    #[test]
+    fn settings_that_no_histogram_can_use_are_refused_by_name() {
+        check(|_| {}, None);
+        check(
+            |config| config.margin_fraction = f64::NAN,
+            Some(ConfigError::NotANumber("recommendation-margin-fraction")),
+        );
+        check(|config| config.memory.oom_bump_up_ratio = -1.0, Some(ConfigError::NotANumber("oom-bump-up-ratio")));
+        check(|config| config.cpu_percentiles.target = 1.01, Some(ConfigError::NotAFraction("target-cpu-percentile")));
+        check(|config| config.cpu_half_life_ns = 0, Some(ConfigError::NotPositive("cpu-histogram-decay-half-life")));
+        check(|config| config.memory.interval_ns = -1, Some(ConfigError::NotPositive("memory-aggregation-interval")));
+    }
+
+    #[test]
+    fn the_least_cpu_of_a_pod_goes_through_cores_as_upstream_does() {
+        for (millicores, expected) in [(25.0, 25), (4007.0, 4006), (0.0, 0)] {
+            let config = Config { pod_min_cpu_millicores: millicores, ..Config::default() };
+            assert_eq!(config.pod_min_cpu().millicores(), expected, "{millicores}");
+        }
+    }
+}

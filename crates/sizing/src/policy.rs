@@ -83,3 +83,49 @@ pub fn policy_for<'a>(policies: &'a [ContainerPolicy], container: &str) -> Optio
     let named = policies.iter().find(|policy| policy.container_name == container);
     named.or_else(|| policies.iter().rfind(|policy| policy.container_name == DEFAULT_CONTAINER))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names of policies in order, the container, and the index of the policy that it gets.
+    fn check(names: &[&str], container: &str, expected: Option<usize>) {
+        let policies: Vec<_> = names
+            .iter()
+            .map(|name| ContainerPolicy { container_name: (*name).to_owned(), ..ContainerPolicy::default() })
+            .collect();
+        let found = policy_for(&policies, container).map(std::ptr::from_ref);
+        assert_eq!(found, expected.map(|index| &raw const policies[index]), "{container} in {names:?}");
+    }
+
+    #[test]
+    fn the_first_exact_name_wins_then_the_last_policy_for_all() {
+        check(&[], "app", None);
+        check(&["other"], "app", None);
+        check(&["*", "app", "app"], "app", Some(1));
+        check(&["app", "*"], "app", Some(0));
+        check(&["*", "*", "other"], "app", Some(1));
+    }
+
+    #[test]
+    fn without_a_list_cpu_and_memory_are_controlled_and_an_empty_list_means_none() {
+        let all = ContainerPolicy::default();
+        let none = ContainerPolicy { controlled_resources: Some(Vec::new()), ..ContainerPolicy::default() };
+        assert!(all.controls(&ResourceName::Cpu) && all.controls(&ResourceName::Memory));
+        assert!(!none.controls(&ResourceName::Cpu) && !none.controls(&ResourceName::Memory));
+    }
+
+    #[test]
+    fn rules_that_make_no_sense_are_left_out() {
+        let policy = ContainerPolicy {
+            oom_bump_up_ratio: "-1".parse().ok(),
+            oom_min_bump_up: "-1".parse().ok(),
+            memory_aggregation_interval_seconds: Some(0),
+            memory_aggregation_interval_count: Some(-1),
+            ..ContainerPolicy::default()
+        };
+        let mut rules = MemoryRules::default();
+        policy.overlay(&mut rules);
+        assert_eq!(rules, MemoryRules::default());
+    }
+}

@@ -10,25 +10,25 @@ use super::FleetSize;
 use super::autoscaler::{Autoscaler, AutoscalerSpec};
 use super::group::{Group, History};
 use super::label_index::{LabelIndex, SelectorIndex};
+use super::links::own_rules;
 use super::pod::{Pod, PodSpec};
 use super::slab::Slab;
 use crate::config::MemoryRules;
 use crate::container::Container;
-use crate::policy::policy_for;
 
 /// Everything known about one namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Namespace {
     /// The rules of containers for which no autoscaler has its own.
-    default_rules: MemoryRules,
+    pub(super) default_rules: MemoryRules,
     pod_ids: HashMap<Box<str>, u32>,
     pub(super) pods: Slab<Pod>,
-    group_ids: HashMap<Arc<Labels>, u32>,
+    pub(super) group_ids: HashMap<Arc<Labels>, u32>,
     pub(super) groups: Slab<Group>,
-    group_index: LabelIndex,
+    pub(super) group_index: LabelIndex,
     autoscaler_ids: HashMap<Box<str>, u32>,
     pub(super) autoscalers: Slab<Autoscaler>,
-    autoscaler_index: SelectorIndex,
+    pub(super) autoscaler_index: SelectorIndex,
     /// Counts changes of autoscalers, to know which came last.
     changes: u64,
 }
@@ -153,62 +153,6 @@ impl Namespace {
         self.refresh_rules(groups);
     }
 
-    /// Drops histories that are too old or of no use, then groups with neither history nor pods; gives how many histories.
-    ///
-    /// An empty history is of use while a pod that is not finished has the container, or a finished one whose target exists.
-    pub(super) fn collect_garbage(&mut self, now: Timestamp) -> usize {
-        let mut dropped = 0;
-        for id in self.groups.ids().collect::<Vec<_>>() {
-            let Some(group) = self.groups.get(id) else { continue };
-            let has_target = self.has_target(group);
-            let Some(group) = self.groups.get_mut(id) else { continue };
-            let pods: Vec<&Pod> = group.pods.iter().filter_map(|pod| self.pods.get(*pod)).collect();
-            let exists = |container: &str| pods.iter().any(|pod| pod.has_container(container));
-            let contributes = |container: &str| {
-                let counts = |pod: &&Pod| has_target || !pod.phase.is_finished();
-                pods.iter().any(|pod| counts(pod) && pod.has_container(container))
-            };
-            dropped += group.collect_garbage(&self.default_rules, now, exists, contributes);
-            self.drop_if_idle(id);
-        }
-        dropped
-    }
-
-    /// Whether some autoscaler of the group still has a target.
-    fn has_target(&self, group: &Group) -> bool {
-        let has_target = |id: &u32| self.autoscalers.get(*id).is_some_and(|autoscaler| autoscaler.spec.target_exists);
-        group.autoscalers.iter().any(has_target)
-    }
-
-    /// Forgets a group that has neither pods nor history.
-    pub(super) fn drop_if_idle(&mut self, id: u32) {
-        if !self.groups.get(id).is_some_and(Group::is_idle) {
-            return;
-        }
-        let Some(group) = self.groups.remove(id) else { return };
-        self.group_ids.remove(&group.labels);
-        self.group_index.remove(&group.labels, id);
-        for autoscaler in group.autoscalers {
-            if let Some(autoscaler) = self.autoscalers.get_mut(autoscaler) {
-                autoscaler.groups.remove(&id);
-            }
-        }
-    }
-
-    fn group_of(&mut self, labels: Labels) -> u32 {
-        if let Some(id) = self.group_ids.get(&labels) {
-            return *id;
-        }
-        let labels = Arc::new(labels);
-        let id = self.groups.insert(Group::new(Arc::clone(&labels)));
-        self.group_index.insert(&labels, id);
-        for candidate in self.autoscaler_index.candidates(&labels) {
-            self.link_if_selected(candidate, id);
-        }
-        self.group_ids.insert(labels, id);
-        id
-    }
-
     fn add_pod(&mut self, name: Box<str>, group: u32) -> u32 {
         let id = self.pods.insert(Pod::new(group));
         self.pod_ids.insert(name, id);
@@ -234,69 +178,4 @@ impl Namespace {
         self.autoscaler_ids.insert(name, id);
         id
     }
-
-    /// Links an autoscaler to what its selector selects now; gives the groups that it was linked to before.
-    fn relink(&mut self, id: u32) -> BTreeSet<u32> {
-        let before = self.unlink(id);
-        self.link(id);
-        before
-    }
-
-    fn link(&mut self, id: u32) {
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return };
-        autoscaler.entry = self.autoscaler_index.insert(&autoscaler.spec.selector, id);
-        let candidates = self.group_index.candidates(&autoscaler.spec.selector);
-        for group in candidates.unwrap_or_else(|| self.groups.ids().collect()) {
-            self.link_if_selected(id, group);
-        }
-    }
-
-    fn link_if_selected(&mut self, autoscaler_id: u32, group_id: u32) {
-        let (Some(autoscaler), Some(group)) = (self.autoscalers.get_mut(autoscaler_id), self.groups.get_mut(group_id))
-        else {
-            return;
-        };
-        if autoscaler.spec.selector.matches(&group.labels) {
-            autoscaler.groups.insert(group_id);
-            group.autoscalers.push(autoscaler_id);
-        }
-    }
-
-    fn unlink(&mut self, id: u32) -> BTreeSet<u32> {
-        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return BTreeSet::new() };
-        self.autoscaler_index.remove(&autoscaler.entry, id);
-        let groups = std::mem::take(&mut autoscaler.groups);
-        for group in &groups {
-            if let Some(group) = self.groups.get_mut(*group) {
-                group.autoscalers.retain(|other| *other != id);
-            }
-        }
-        groups
-    }
-
-    /// Works out anew which rules of their own the containers of these groups have.
-    fn refresh_rules(&mut self, groups: BTreeSet<u32>) {
-        for id in groups {
-            let Some(group) = self.groups.get_mut(id) else { continue };
-            for (container, history) in &mut group.histories {
-                history.rules = own_rules(&self.default_rules, &self.autoscalers, &group.autoscalers, container);
-            }
-        }
-    }
-}
-
-/// The rules that the linked autoscalers set for a container, where they differ from the default. Of several autoscalers the last changed one wins.
-fn own_rules(
-    default: &MemoryRules,
-    autoscalers: &Slab<Autoscaler>,
-    linked: &[u32],
-    container: &str,
-) -> Option<Box<MemoryRules>> {
-    let mut linked: Vec<_> = linked.iter().filter_map(|id| autoscalers.get(*id)).collect();
-    linked.sort_by_key(|autoscaler| autoscaler.changed);
-    let mut rules = *default;
-    for policy in linked.iter().filter_map(|autoscaler| policy_for(&autoscaler.spec.policies, container)) {
-        policy.overlay(&mut rules);
-    }
-    (rules != *default).then(|| Box::new(rules))
 }

@@ -1,0 +1,139 @@
+//! Samples, OOM kills and stored histories on their way in; what cannot be true is refused here.
+
+use jiff::Timestamp;
+use model::{ContainerRef, Memory, Sample};
+use thiserror::Error;
+
+use super::Fleet;
+use super::autoscaler::AutoscalerId;
+use crate::aggregate::Aggregate;
+use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::instant::Instant;
+
+/// Clocks differ, but samples from further ahead would make everything real look ancient, so they are refused.
+const MAX_AHEAD_NS: i64 = 86_400_000_000_000;
+
+/// Stored histories may refer to times this much further ahead than samples: references are rounded and peaks end their window.
+const MAX_REFERENCE_AHEAD_NS: i64 = 100 * MAX_AHEAD_NS;
+
+/// Which parts of a sample entered the history; old and negative ones do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// The CPU usage did.
+    pub cpu: bool,
+    /// The memory usage did.
+    pub memory: bool,
+}
+
+/// Why a sample or OOM kill cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SampleError {
+    /// No such pod, or the pod has no such container.
+    #[error("container {0} is not known")]
+    UnknownContainer(ContainerRef),
+    /// The time is more than a day ahead.
+    #[error("sample of container {container} is from the future: {at}")]
+    Future {
+        /// The container.
+        container: ContainerRef,
+        /// The time of the sample.
+        at: Timestamp,
+    },
+}
+
+impl Fleet {
+    /// Adds the usage of a container. Samples of init containers are dropped.
+    pub fn add_sample(
+        &mut self,
+        container: &ContainerRef,
+        sample: &Sample,
+        now: Timestamp,
+    ) -> Result<Accepted, SampleError> {
+        check_time(container, sample.at, now)?;
+        let shapes = self.shapes;
+        let default_rules = self.config.memory;
+        let at = sample.at.into();
+        let namespace = self.namespaces.get_mut(container.namespace.as_str());
+        let Some((state, history)) =
+            namespace.and_then(|namespace| namespace.container(&container.pod, &container.container, sample.at))
+        else {
+            return self.unknown(container).map(|()| Accepted::default());
+        };
+        let rules = history.rules.as_deref().unwrap_or(&default_rules);
+        let aggregate = &mut history.aggregate;
+        Ok(Accepted {
+            cpu: sample.cpu.is_some_and(|cpu| state.add_cpu(aggregate, &shapes, cpu.millicores(), at)),
+            memory: sample.memory.is_some_and(|memory| state.add_memory(aggregate, &shapes, rules, memory.bytes(), at)),
+        })
+    }
+
+    /// Adds an OOM kill of a container that requested so much memory; false if it is too old to matter.
+    pub fn record_oom(
+        &mut self,
+        container: &ContainerRef,
+        at: Timestamp,
+        requested: Memory,
+        now: Timestamp,
+    ) -> Result<bool, SampleError> {
+        check_time(container, at, now)?;
+        let shapes = self.shapes;
+        let default_rules = self.config.memory;
+        let namespace = self.namespaces.get_mut(container.namespace.as_str());
+        let Some((state, history)) =
+            namespace.and_then(|namespace| namespace.container(&container.pod, &container.container, at))
+        else {
+            return self.unknown(container).map(|()| false);
+        };
+        let rules = history.rules.as_deref().unwrap_or(&default_rules);
+        Ok(state.add_oom(&mut history.aggregate, &shapes, rules, requested.bytes(), at.into()))
+    }
+
+    /// Takes over the stored history of a container of an autoscaler; it replaces what was taken over before.
+    pub fn load_checkpoint(
+        &mut self,
+        id: &AutoscalerId,
+        container: &str,
+        stored: &Checkpoint,
+        now: Timestamp,
+    ) -> Result<(), CheckpointError> {
+        check_stored_times(stored, now)?;
+        let loaded = Aggregate::load(stored)?;
+        let namespace = self.namespaces.get_mut(id.namespace.as_str());
+        let autoscaler = namespace.and_then(|namespace| namespace.autoscaler_mut(&id.name));
+        autoscaler.ok_or(CheckpointError::UnknownAutoscaler)?.stored.insert(container.into(), loaded);
+        Ok(())
+    }
+
+    /// An error unless the container is an init container of its pod.
+    fn unknown(&self, container: &ContainerRef) -> Result<(), SampleError> {
+        let pod = self.namespaces.get(container.namespace.as_str()).and_then(|namespace| namespace.pod(&container.pod));
+        if pod.is_some_and(|pod| pod.has_init_container(&container.container)) {
+            return Ok(());
+        }
+        Err(SampleError::UnknownContainer(container.clone()))
+    }
+}
+
+fn check_time(container: &ContainerRef, at: Timestamp, now: Timestamp) -> Result<(), SampleError> {
+    if is_ahead(at, now, MAX_AHEAD_NS) {
+        return Err(SampleError::Future { container: container.clone(), at });
+    }
+    Ok(())
+}
+
+fn check_stored_times(stored: &Checkpoint, now: Timestamp) -> Result<(), CheckpointError> {
+    for (field, time, reach) in [
+        ("cpuHistogram.referenceTimestamp", stored.cpu_histogram.reference_timestamp, MAX_REFERENCE_AHEAD_NS),
+        ("memoryHistogram.referenceTimestamp", stored.memory_histogram.reference_timestamp, MAX_REFERENCE_AHEAD_NS),
+        ("lastSampleStart", stored.last_sample_start, MAX_AHEAD_NS),
+    ] {
+        if let Some(time) = time.filter(|time| is_ahead(*time, now, reach)) {
+            return Err(CheckpointError::Future { field, time });
+        }
+    }
+    Ok(())
+}
+
+fn is_ahead(time: Timestamp, now: Timestamp, reach_ns: i64) -> bool {
+    Instant::from(time).since(now.into()) > reach_ns
+}
