@@ -3,3 +3,4 @@
 mod crds;
 mod deploy;
 mod hosting;
+mod lease;
