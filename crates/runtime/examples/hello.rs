@@ -14,6 +14,9 @@ struct Args {
     /// Start a task that fails at once.
     #[arg(long)]
     fail: bool,
+    /// Start a task that panics at once.
+    #[arg(long)]
+    panic: bool,
     /// Do not end when told to.
     #[arg(long)]
     stubborn: bool,
@@ -30,9 +33,12 @@ fn main() -> ExitCode {
     PROGRAM.run(&args.common.clone(), |chassis| work(chassis, args))
 }
 
-async fn work(chassis: Chassis, Args { common: _, election, fail, stubborn }: Args) -> anyhow::Result<()> {
+async fn work(chassis: Chassis, Args { common: _, election, fail, panic, stubborn }: Args) -> anyhow::Result<()> {
     if fail {
         chassis.tasks.spawn("greeting", async { anyhow::bail!("nobody to greet") });
+    }
+    if panic {
+        chassis.tasks.spawn("greeting", async { panic!("no words") });
     }
     let leader = chassis.readiness.condition("leader");
     let lead = async |term: runtime::Leading| {

@@ -1,25 +1,19 @@
-//! Runs work only while this process holds a Lease. The rules are in [`crate::lease`]; here are the reads and writes.
+//! One candidate's reads and writes of the Lease. The rules are in [`crate::lease`].
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use futures::stream::{BoxStream, StreamExt as _};
-use http::header::USER_AGENT;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams, WatchEvent, WatchParams};
-use prometheus::{IntGauge, Opts};
+use prometheus::IntGauge;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{LeaderElectionArgs, ResourceLock};
-use crate::chassis::Chassis;
-use crate::client;
-use crate::lease::{Action, Timings, decide, held, identity, released};
-use crate::throttle::Throttle;
+use crate::leading::Leading;
+use crate::lease::{Action, Timings, decide, held, released};
 
 /// Conflicting writes in one attempt before it counts as failed.
 const MAX_CONFLICTS: u32 = 3;
@@ -27,91 +21,8 @@ const MAX_CONFLICTS: u32 = 3;
 /// How long a leaving leader tries to give the lease away.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One term of leadership. Clones share it.
-#[derive(Debug, Clone)]
-pub struct Leading {
-    lost: CancellationToken,
-    /// Absent: without end.
-    until: Arc<Mutex<Option<Instant>>>,
-}
-
-impl Leading {
-    fn new(until: Option<Instant>) -> Self {
-        Self { lost: CancellationToken::new(), until: Arc::new(Mutex::new(until)) }
-    }
-
-    /// A term without end, for a program that runs alone.
-    pub fn alone() -> Self {
-        Self::new(None)
-    }
-
-    /// Cancelled when the term ends, which is before another candidate may begin its own.
-    pub fn lost(&self) -> &CancellationToken {
-        &self.lost
-    }
-
-    /// Whether the term lasts at `now`. Worth asking before each write: a process that was stopped and goes on runs its
-    /// next line before any timer.
-    pub fn holds(&self, now: Instant) -> bool {
-        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        !self.lost.is_cancelled() && until.is_none_or(|until| now < until)
-    }
-
-    fn extend(&self, until: Instant) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
-    }
-}
-
-impl Chassis {
-    /// Runs `work` for each term of leadership, or once without an end where `--leader-elect` is off.
-    ///
-    /// When a term is lost, `work` is dropped and started anew with the next one; what must outlive a term is kept outside.
-    /// (Upstream's programs exit instead.) When `work` returns, which it does soon after shutdown, the lease is released,
-    /// so that the next candidate begins at once. `address` tells others where to reach the leader.
-    pub async fn lead<W>(
-        &self,
-        args: &LeaderElectionArgs,
-        address: Option<&str>,
-        mut work: impl FnMut(Leading) -> W,
-    ) -> anyhow::Result<()>
-    where
-        W: Future<Output = anyhow::Result<()>>,
-    {
-        if !args.leader_elect {
-            return work(Leading::alone()).await;
-        }
-        let ResourceLock::Leases = args.leader_elect_resource_lock;
-        let timings = Timings::try_from(args)?;
-        let status = Opts::new("leader_election_master_status", "Whether this process holds the lease.")
-            .const_label("name", &args.leader_elect_resource_name);
-        let status = IntGauge::with_opts(status)?;
-        self.registry.register(Box::new(status.clone()))?;
-        let api = Api::namespaced(self.lease_client()?, &args.leader_elect_resource_namespace);
-        let me = identity(&hostname()?, rand::random(), address);
-        let mut candidate = Candidate::new(api, args.leader_elect_resource_name.clone(), me, timings);
-        candidate.lead(&self.shutdown, &status, &mut work).await
-    }
-
-    /// A client with a throttle of its own: renewals must not wait behind the program's other requests.
-    fn lease_client(&self) -> anyhow::Result<kube::Client> {
-        let mut config = self.config.clone();
-        config.headers.retain(|(name, _)| name != USER_AGENT);
-        let agent = format!("{}/leader-election", client::user_agent(&self.program));
-        config.headers.push((USER_AGENT, HeaderValue::from_str(&agent).context("invalid user agent")?));
-        Ok(client::connect(config, Throttle::new(10.0, 20), self.rest_metrics.clone())?)
-    }
-}
-
-fn hostname() -> anyhow::Result<String> {
-    let kernel = "/proc/sys/kernel/hostname";
-    let name = match std::env::var("HOSTNAME") {
-        Ok(name) if !name.is_empty() => name,
-        _ => std::fs::read_to_string(kernel).with_context(|| format!("no HOSTNAME, and cannot read {kernel}"))?,
-    };
-    Ok(name.trim().to_owned())
-}
-
-struct Candidate {
+/// Wants to lead under one name.
+pub(crate) struct Candidate {
     api: Api<Lease>,
     name: String,
     me: String,
@@ -132,12 +43,13 @@ enum Step {
 }
 
 impl Candidate {
-    fn new(api: Api<Lease>, name: String, me: String, timings: Timings) -> Self {
+    pub(crate) fn new(api: Api<Lease>, name: String, me: String, timings: Timings) -> Self {
         let unchanged_since = now();
         Self { api, name, me, timings, seen: None, unchanged_since, perhaps_held: false, changes: None }
     }
 
-    async fn lead<W>(
+    /// Takes the lease, runs `work` while it lasts, and begins again when it is lost; ends when `work` returns.
+    pub(crate) async fn lead<W>(
         &mut self,
         shutdown: &CancellationToken,
         status: &IntGauge,
@@ -159,7 +71,7 @@ impl Candidate {
                 ended = work(leading.clone()) => Some(ended),
                 () = self.hold(since, &leading) => None,
             };
-            leading.lost.cancel();
+            leading.end();
             status.set(0);
             if let Some(ended) = ended {
                 self.release().await;
@@ -377,6 +289,7 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use axum::Json;
     use axum::body::Body;
@@ -578,17 +491,5 @@ mod tests {
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert_eq!(leases.holder(), "first");
         assert!(first.events.is_empty());
-    }
-
-    #[test]
-    fn a_term_ends_with_its_deadline_even_before_anyone_says_so() {
-        let start = Instant::now();
-        let leading = Leading::new(Some(start + Duration::from_secs(10)));
-        let after = |seconds| leading.holds(start + Duration::from_secs(seconds));
-        assert!(after(9) && !after(10));
-        leading.extend(start + Duration::from_secs(12));
-        assert!(after(11));
-        leading.lost.cancel();
-        assert!(!after(11));
     }
 }

@@ -1,5 +1,7 @@
 //! Structured logs on standard error, as text or one JSON object per line.
 
+use std::backtrace::Backtrace;
+
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
@@ -30,7 +32,7 @@ pub enum LogError {
     AlreadySet,
 }
 
-/// Sends the process's log lines to standard error from here on.
+/// Sends the process's log lines to standard error from here on, panics among them.
 pub fn init(args: &CommonArgs) -> Result<(), LogError> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(args.v, &args.log_filter)?)
@@ -41,6 +43,10 @@ pub fn init(args: &CommonArgs) -> Result<(), LogError> {
         Format::Json => builder.json().flatten_event(true).try_init(),
     };
     set.map_err(|_| LogError::AlreadySet)?;
+    std::panic::set_hook(Box::new(|panic| {
+        let backtrace = Backtrace::capture();
+        tracing::error!(%panic, %backtrace, "panicked");
+    }));
     if let Some(threshold) = &args.stderrthreshold {
         tracing::warn!(%threshold, "--stderrthreshold has no effect: every log line goes to standard error");
     }

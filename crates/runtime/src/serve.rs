@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn limits() -> Limits {
-        Limits { header_timeout: Duration::from_millis(50), ..Limits::default() }
+        Limits { header_timeout: Duration::from_millis(300), ..Limits::default() }
     }
 
     fn hello() -> Router {
@@ -254,7 +254,7 @@ mod tests {
     #[tokio::test]
     async fn an_old_connection_is_closed() {
         let ages =
-            Limits { connection_age: Duration::from_millis(50), header_timeout: Duration::from_mins(5), ..limits() };
+            Limits { connection_age: Duration::from_millis(300), header_timeout: Duration::from_mins(5), ..limits() };
         let running = Running::start(hello(), ages).await;
         let kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
         assert!(answer(kept).await.ends_with("hello"), "reading to the end means that the server closed");

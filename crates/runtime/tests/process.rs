@@ -121,6 +121,15 @@ fn a_task_that_fails_ends_the_process_and_is_named() {
 }
 
 #[test]
+fn a_panic_is_a_log_line_and_ends_the_process() {
+    let mut hello = Hello::start(&["--panic"]);
+    let line = hello.line("\"panicked\"");
+    assert!(line["panic"].as_str().unwrap().contains("no words"), "{line}");
+    assert_eq!(hello.line("\"ended\"")["error"], "task greeting panicked: no words");
+    assert_eq!(hello.code(), Some(1));
+}
+
+#[test]
 fn a_taken_port_is_a_clear_error() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let flag = format!("--address={}", taken.local_addr().unwrap());
