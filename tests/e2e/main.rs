@@ -4,3 +4,5 @@ mod crds;
 mod deploy;
 mod hosting;
 mod lease;
+mod lifecycle;
+mod stages;

@@ -22,9 +22,13 @@ use crate::{
     play::Play,
     programs::this_program,
     record::{Phase, Record},
-    sandbox::{self, Options, Sandbox},
+    sandbox::{Options, Sandbox},
+    take_down,
     trace::{Columns, Trace},
 };
+
+/// What a shell shows for a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 
 pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
     let UpArgs { nodes, prometheus, foreground, hosted_programs } = args;
@@ -34,9 +38,9 @@ pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
     let started = std::time::Instant::now();
     let mut up = tokio::select! {
         up = Sandbox::up(options, |step| eprintln!("  {step}")) => up?,
-        // The end of this process cuts the leash of whatever was started.
-        _ = ctrl_c() => std::process::exit(130),
-        _ = terminated.recv() => std::process::exit(143),
+        // Whatever was begun ends with this process; a sandbox that is half way up is waited for.
+        _ = ctrl_c() => give_up(&name).await,
+        _ = terminated.recv() => give_up(&name).await,
     };
     if !up.is_owned() {
         eprintln!("Sandbox {name:?} is already up");
@@ -56,8 +60,20 @@ pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
     up.down().await
 }
 
+async fn give_up(name: &str) -> ! {
+    let code = match take_down::down(name).await {
+        Ok(_) => INTERRUPTED,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            1
+        }
+    };
+    // A build, or a wait for another process, cannot be abandoned in any other way.
+    std::process::exit(code)
+}
+
 pub(crate) async fn down(name: &str) -> Result<()> {
-    let was_up = sandbox::down(name).await?;
+    let was_up = take_down::down(name).await?;
     eprintln!("Sandbox {name:?} {}", if was_up { "is down" } else { "was not up" });
     Ok(())
 }

@@ -41,6 +41,12 @@ impl Layout {
         Ok(layout)
     }
 
+    /// A layout below another folder.
+    #[cfg(test)]
+    pub(crate) fn below(name: &str, folder: &Path) -> Self {
+        Self { name: name.to_owned(), states: folder.join("states"), runtime: folder.join("runtime") }
+    }
+
     /// Names of all sandboxes that have a state folder.
     pub(crate) fn names() -> Result<Vec<String>> {
         let states = base("XDG_STATE_HOME", ".local/state")?.join("plimsoll/sandbox");

@@ -3,6 +3,7 @@
 //! They are built once from pinned Go modules; see [`Sandbox::up`].
 
 mod args;
+mod bring_up;
 mod certificates;
 mod command_line;
 mod commands;
@@ -14,6 +15,7 @@ mod kubeconfig;
 mod kwok;
 mod layout;
 mod leash;
+mod lock;
 mod log_tail;
 mod member;
 mod members;
@@ -32,6 +34,7 @@ mod sandbox;
 mod shim;
 mod start;
 mod supervisor;
+mod take_down;
 mod toolchain;
 mod trace;
 
@@ -41,5 +44,6 @@ pub use play::{Play, Target};
 pub use ports::Ports;
 pub use process::Process;
 pub use record::{Phase, Record, Status};
-pub use sandbox::{Options, Sandbox, down};
+pub use sandbox::{Options, Sandbox};
+pub use take_down::down;
 pub use trace::{Columns, Trace, TraceError, Usage};

@@ -52,6 +52,11 @@ pub enum Phase {
 }
 
 impl Record {
+    /// The last record of the sandbox of this name, if there is one.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::read(&Layout::of(name).ok()?)
+    }
+
     /// The last record of a sandbox, if it has one that can be read.
     pub(crate) fn read(layout: &Layout) -> Option<Self> {
         serde_json::from_slice(&fs::read(layout.record()).ok()?).ok()

@@ -2,39 +2,35 @@
 //! end that comes to, unless it is detached.
 
 use std::{
-    fs::File,
-    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use kube::Client;
-use rustix::process::Signal;
-use tokio::{task::spawn_blocking, time::sleep};
+use tokio::{
+    task::spawn_blocking,
+    time::{sleep, timeout},
+};
 
 use crate::{
+    bring_up::{Owned, bring_up},
     component::Component,
     control::{self, Order},
     layout::Layout,
     log_tail::log_tail,
-    module::{CONTROL_PLANE, PROMETHEUS},
-    plan::{DETACH, News, Plan},
-    programs::ensure_built,
     record::{Record, Status},
     start,
+    take_down::take_down,
 };
 
-/// Going down takes well under a second; after this long something is stuck and is killed.
-const DOWN_PATIENCE: Duration = Duration::from_secs(20);
-/// Pause between two looks at a process or an API.
+/// Pause between two looks at an API.
 const POLL: Duration = Duration::from_millis(50);
 /// metrics-server is ready after its first rounds of 10 s.
 const METRICS_PATIENCE: Duration = Duration::from_mins(2);
 /// A component that was started again, the API server above all, is ready within this time.
 const READY_PATIENCE: Duration = Duration::from_mins(1);
-/// How much of the supervisor's log is shown when it dies without a word.
+/// How much of a log is shown with a failure.
 const SHOWN_LINES: usize = 12;
 
 /// What to bring up.
@@ -72,28 +68,14 @@ pub struct Sandbox {
     owned: Option<Owned>,
 }
 
-/// The supervisor of a sandbox that goes down with this process; closing its input cuts the leash.
-#[derive(Debug)]
-struct Owned {
-    leash: ChildStdin,
-    supervisor: Child,
-}
-
 impl Sandbox {
     /// Brings a sandbox up, or takes the one of this name that is up already. Builds the control plane first when it has to, which takes
     /// minutes. `step` is told what happens.
     pub async fn up(options: Options, mut step: impl FnMut(&str) + Send + 'static) -> Result<Self> {
         let layout = Layout::of(&options.name)?;
         spawn_blocking(move || {
-            let _lock = lock(&layout)?;
-            if let Some(record) = running(&layout)? {
-                return Ok(Self { layout, record, owned: None });
-            }
-            remove_stale(&layout)?;
-            let plan = plan(options)?;
-            let owned = spawn_supervisor(&plan, &layout, &mut step)?;
-            let record = Record::read(&layout).context("read the record of the sandbox")?;
-            Ok(Self { layout, record, owned: Some(owned) })
+            let (record, owned) = bring_up(options, &layout, &mut step)?;
+            Ok(Self { layout, record, owned })
         })
         .await
         .context("join")?
@@ -115,23 +97,17 @@ impl Sandbox {
 
     /// Lets the sandbox live on after this process.
     pub fn detach(&mut self) -> Result<()> {
-        if let Some(mut owned) = self.owned.take() {
-            writeln!(owned.leash, "{DETACH}").context("detach the sandbox")?;
-        }
-        Ok(())
+        self.owned.take().map_or(Ok(()), Owned::detach)
     }
 
     /// Takes the sandbox down and waits until all its processes are gone.
     pub async fn down(mut self) -> Result<()> {
         let owned = self.owned.take();
         take_down(&self.layout).await?;
-        if let Some(mut owned) = owned {
-            spawn_blocking(move || owned.supervisor.wait())
-                .await
-                .context("join")?
-                .context("wait for the supervisor")?;
+        match owned {
+            Some(owned) => spawn_blocking(|| owned.wait()).await.context("join")?,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// The sandbox's name.
@@ -248,115 +224,11 @@ impl Sandbox {
         if !matches!(component, Component::KubeApiserver | Component::Etcd) {
             return Ok(());
         }
-        let ready = tokio::time::timeout(READY_PATIENCE, start::ready_client(&self.layout)).await;
+        let ready = timeout(READY_PATIENCE, start::ready_client(&self.layout)).await;
         ready
             .with_context(|| {
                 format!("the API server was not ready {} s after {component} was started", READY_PATIENCE.as_secs())
             })?
             .map(drop)
     }
-}
-
-/// Takes the sandbox of this name down, if there is one, and removes all traces of it. Says whether there was one.
-pub async fn down(name: &str) -> Result<bool> {
-    let layout = Layout::of(name)?;
-    let was_up = Record::read(&layout).is_some_and(|record| record.is_alive());
-    take_down(&layout).await?;
-    Ok(was_up)
-}
-
-async fn take_down(layout: &Layout) -> Result<()> {
-    if let Some(record) = Record::read(layout).filter(Record::is_alive) {
-        if control::send(&layout.control_socket(), Order::Down).await.is_err() {
-            // It is still starting, or does not answer.
-            record.supervisor.signal(Signal::TERM);
-        }
-        let deadline = Instant::now() + DOWN_PATIENCE;
-        while record.is_alive() && Instant::now() < deadline {
-            sleep(POLL).await;
-        }
-    }
-    remove_stale(layout)
-}
-
-/// Held while a sandbox of this name is brought up.
-fn lock(layout: &Layout) -> Result<File> {
-    layout.create_root()?;
-    let path = layout.lock();
-    let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
-    file.lock().with_context(|| format!("lock {}", path.display()))?;
-    Ok(file)
-}
-
-/// The record of a sandbox that is up. One that is going down is waited for.
-fn running(layout: &Layout) -> Result<Option<Record>> {
-    let deadline = Instant::now() + DOWN_PATIENCE;
-    while let Some(record) = Record::read(layout).filter(Record::is_alive) {
-        if record.ready {
-            return Ok(Some(record));
-        }
-        ensure!(
-            Instant::now() < deadline,
-            "sandbox {:?} is neither up nor down; `sandbox down --name {0}` ends it",
-            layout.name()
-        );
-        std::thread::sleep(POLL);
-    }
-    Ok(None)
-}
-
-/// Ends whatever a dead or stuck sandbox of this name left behind.
-fn remove_stale(layout: &Layout) -> Result<()> {
-    if let Some(record) = Record::read(layout) {
-        record.processes().for_each(|process| process.signal(Signal::KILL));
-    }
-    layout.remove()
-}
-
-fn plan(options: Options) -> Result<Plan> {
-    let control_plane = ensure_built(&CONTROL_PLANE, &options.program)?;
-    let prometheus = options.prometheus.then(|| ensure_built(&PROMETHEUS, &options.program)).transpose()?;
-    Ok(Plan {
-        name: options.name,
-        nodes: options.nodes,
-        sandbox: options.program,
-        control_plane,
-        prometheus,
-        hosted_programs: options.hosted_programs,
-        restart_back_off: options.restart_back_off,
-    })
-}
-
-fn spawn_supervisor(plan: &Plan, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<Owned> {
-    layout.create()?;
-    let log = File::create(layout.supervisor_log()).context("create the supervisor's log")?;
-    let mut supervisor = Command::new(&plan.sandbox)
-        .arg("supervise")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .with_context(|| format!("start {}", plan.sandbox.display()))?;
-    let mut leash = supervisor.stdin.take().context("no pipe to the supervisor")?;
-    let news = supervisor.stdout.take().context("no pipe from the supervisor")?;
-    let line = serde_json::to_string(plan).context("render the plan")?;
-    writeln!(leash, "{line}").context("send the plan")?;
-    if let Err(error) = await_ready(news, layout, step) {
-        drop(leash);
-        supervisor.wait().context("wait for the supervisor")?;
-        return Err(error);
-    }
-    Ok(Owned { leash, supervisor })
-}
-
-fn await_ready(news: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<()> {
-    for line in BufReader::new(news).lines().map_while(Result::ok) {
-        match serde_json::from_str(&line).with_context(|| format!("the supervisor said {line:?}"))? {
-            News::Step(what) => step(&what),
-            News::Ready => return Ok(()),
-            News::Failed(why) => bail!("the sandbox did not come up: {why}"),
-        }
-    }
-    let log = layout.supervisor_log();
-    bail!("the supervisor died; the end of its log {}:\n{}", log.display(), log_tail(&log, SHOWN_LINES))
 }

@@ -141,7 +141,7 @@ async fn run(
     record.send_modify(|record| record.ready = true);
     record.borrow().write(setting.layout)?;
     tell(&News::Ready);
-    obey_until_down(listener, members).await;
+    obey_until_down(listener, members, setting.layout, record).await;
     Ok(End::Ordered)
 }
 
@@ -166,11 +166,13 @@ async fn host_config(plan: &Plan, layout: &Layout, ports: &Ports) -> Result<host
     })
 }
 
-async fn obey_until_down(listener: &UnixListener, members: &Members) {
+async fn obey_until_down(listener: &UnixListener, members: &Members, layout: &Layout, record: &watch::Sender<Record>) {
     loop {
         let Ok((mut stream, _)) = listener.accept().await else { continue };
         let Ok(Ok(order)) = timeout(ORDER_PATIENCE, control::receive(&mut stream)).await else { continue };
         let outcome = if order == Order::Down { Ok(()) } else { members.obey(order).await };
+        // Whoever reads the record after the answer sees what has become of the order.
+        let outcome = outcome.and_then(|()| record.borrow().write(layout));
         if let Err(error) = control::answer(&mut stream, outcome).await {
             tracing::warn!("{error:#}");
         }

@@ -1,0 +1,128 @@
+//! Starts a supervisor and listens to it until its sandbox is up, unless one of this name is up already.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{
+    layout::Layout,
+    lock::lock,
+    log_tail::log_tail,
+    module::{CONTROL_PLANE, PROMETHEUS},
+    plan::{DETACH, News, Plan},
+    programs::ensure_built,
+    record::Record,
+    sandbox::Options,
+    take_down::{DOWN_PATIENCE, remove_stale},
+};
+
+/// Pause between two looks at a sandbox that is going down.
+const POLL: Duration = Duration::from_millis(50);
+/// How much of the supervisor's log is shown when it dies without a word.
+const SHOWN_LINES: usize = 12;
+
+/// The supervisor of a sandbox that goes down with this process; closing its input cuts the leash.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    leash: ChildStdin,
+    supervisor: Child,
+}
+
+impl Owned {
+    /// Lets the sandbox live on.
+    pub(crate) fn detach(mut self) -> Result<()> {
+        writeln!(self.leash, "{DETACH}").context("detach the sandbox")
+    }
+
+    /// Waits for the end of a supervisor that was told to end.
+    pub(crate) fn wait(mut self) -> Result<()> {
+        self.supervisor.wait().context("wait for the supervisor").map(drop)
+    }
+}
+
+/// Brings a sandbox up; blocks until it is. The second part is missing when it was up already.
+pub(crate) fn bring_up(
+    options: Options,
+    layout: &Layout,
+    step: &mut dyn FnMut(&str),
+) -> Result<(Record, Option<Owned>)> {
+    let _lock = lock(layout)?;
+    if let Some(record) = running(layout)? {
+        return Ok((record, None));
+    }
+    remove_stale(layout)?;
+    let owned = spawn_supervisor(&plan(options)?, layout, step)?;
+    let record = Record::read(layout).context("read the record of the sandbox")?;
+    Ok((record, Some(owned)))
+}
+
+/// The record of a sandbox that is up. One that is going down is waited for.
+fn running(layout: &Layout) -> Result<Option<Record>> {
+    let deadline = Instant::now() + DOWN_PATIENCE;
+    while let Some(record) = Record::read(layout).filter(Record::is_alive) {
+        if record.ready {
+            return Ok(Some(record));
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "sandbox {:?} is neither up nor down; `sandbox down --name {0}` ends it",
+            layout.name()
+        );
+        sleep(POLL);
+    }
+    Ok(None)
+}
+
+fn plan(options: Options) -> Result<Plan> {
+    let control_plane = ensure_built(&CONTROL_PLANE, &options.program)?;
+    let prometheus = options.prometheus.then(|| ensure_built(&PROMETHEUS, &options.program)).transpose()?;
+    Ok(Plan {
+        name: options.name,
+        nodes: options.nodes,
+        sandbox: options.program,
+        control_plane,
+        prometheus,
+        hosted_programs: options.hosted_programs,
+        restart_back_off: options.restart_back_off,
+    })
+}
+
+fn spawn_supervisor(plan: &Plan, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<Owned> {
+    layout.create()?;
+    let log = File::create(layout.supervisor_log()).context("create the supervisor's log")?;
+    let mut supervisor = Command::new(&plan.sandbox)
+        .arg("supervise")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("start {}", plan.sandbox.display()))?;
+    let mut leash = supervisor.stdin.take().context("no pipe to the supervisor")?;
+    let news = supervisor.stdout.take().context("no pipe from the supervisor")?;
+    let line = serde_json::to_string(plan).context("render the plan")?;
+    writeln!(leash, "{line}").context("send the plan")?;
+    if let Err(error) = await_ready(news, layout, step) {
+        drop(leash);
+        supervisor.wait().context("wait for the supervisor")?;
+        return Err(error);
+    }
+    Ok(Owned { leash, supervisor })
+}
+
+fn await_ready(news: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str)) -> Result<()> {
+    for line in BufReader::new(news).lines().map_while(Result::ok) {
+        match serde_json::from_str(&line).with_context(|| format!("the supervisor said {line:?}"))? {
+            News::Step(what) => step(&what),
+            News::Ready => return Ok(()),
+            News::Failed(why) => bail!("the sandbox did not come up: {why}"),
+        }
+    }
+    let log = layout.supervisor_log();
+    bail!("the supervisor died; the end of its log {}:\n{}", log.display(), log_tail(&log, SHOWN_LINES))
+}
