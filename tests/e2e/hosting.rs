@@ -291,6 +291,56 @@ async fn a_container_that_keeps_failing_waits_longer_and_longer() -> Result<()> 
 }
 
 #[tokio::test]
+async fn a_failed_liveness_probe_restarts_the_container() -> Result<()> {
+    let room = Room::new().await?;
+    let probe = json!({"httpGet": {"path": "/absent", "port": "http"}, "periodSeconds": 1, "failureThreshold": 1});
+    room.deploy(1, json!({"containers": [with(echo(&[]), json!({"livenessProbe": probe}))]}), 80).await?;
+    let pod = eventually("the container has restarted", PATIENCE, async || {
+        let pods = room.pods.list(&ListParams::default().labels("app=echo")).await?.items;
+        let pod = pods.first().context("no pod yet")?.name_any();
+        let status = room.status(&pod).await?["containerStatuses"][0].clone();
+        ensure!(status["restartCount"].as_u64() >= Some(1), "{status}");
+        Ok(pod)
+    })
+    .await?;
+    eventually("events say why", PATIENCE, async || {
+        let described = room.kubectl(&["describe", "pod", &pod]).await?;
+        let why = "liveness probe of container echo failed: HTTP probe failed with statuscode: 404";
+        ensure!(described.contains(why), "{described}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_resize_is_reported_and_restarts_the_process_only_where_asked() -> Result<()> {
+    let room = Room::new().await?;
+    let container = with(
+        echo(&[]),
+        json!({
+            "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+            "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
+        }),
+    );
+    room.deploy(1, json!({"containers": [container]}), 80).await?;
+    let pod = room.ready(1).await?.remove(0).name_any();
+    for (resource, value, restarts) in [("cpu", "20m", 0), ("memory", "32Mi", 1)] {
+        let containers = json!([{"name": "echo", "resources": {"requests": {resource: value}}}]);
+        let patch = json!({"spec": {"containers": containers}}).to_string();
+        room.kubectl(&["patch", "pod", &pod, "--subresource", "resize", "--patch", &patch]).await?;
+        eventually("the resize is done", PATIENCE, async || {
+            let status = room.status(&pod).await?["containerStatuses"][0].clone();
+            ensure!(status["resources"]["requests"][resource] == value, "{status}");
+            ensure!(status["allocatedResources"][resource] == value, "{status}");
+            ensure!(status["restartCount"] == restarts && status["ready"] == true, "{status}");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_pod_that_need_not_restart_ends_after_its_init_containers() -> Result<()> {
     let room = Room::new().await?;
     let run = |name: &str| json!({"name": name, "image": IMAGE, "args": ["--version"]});

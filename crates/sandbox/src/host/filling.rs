@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::{
     Problem,
-    container::PodContext,
+    context::PodContext,
     launch::SERVICE_ACCOUNT,
     objects::References,
     payload, tokens,

@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{container::PodContext, logs};
+use super::{context::PodContext, logs};
 
 /// The custom resources that KWOK must be told to watch.
 pub const ENABLED_CRDS: [&str; 2] = ["Logs", "PortForward"];

@@ -115,6 +115,13 @@ impl ObjectStore {
         (Self { config_maps, secrets, changes }, async { _ = feed.await })
     }
 
+    /// Waits until everything has been listed once.
+    pub(super) async fn listed(&self) {
+        // Fails only when the future that feeds the store is dropped; then nobody hosts pods either.
+        let _dropped = self.config_maps.wait_until_ready().await;
+        let _dropped = self.secrets.wait_until_ready().await;
+    }
+
     /// The objects that a pod of this namespace refers to, as they are now.
     pub(super) fn objects(&self, namespace: &str, references: &References) -> Objects {
         Objects {

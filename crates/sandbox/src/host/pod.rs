@@ -18,10 +18,11 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Hosting, access,
     address::PodAddress,
-    container::PodContext,
+    context::PodContext,
     filling, kwok,
+    orders::Orders,
     report::{Report, Reports, State},
-    sequence::{self, Orders},
+    sequence,
     status::pod_status,
     usage::{self, Meter, Reading},
 };

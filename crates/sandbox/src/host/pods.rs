@@ -19,6 +19,10 @@ use super::{Hosting, image::is_hosted, pod};
 
 /// Hosts every pod of ours until cancelled and all have ended.
 pub(super) async fn host_all(hosting: Arc<Hosting>, cancel: CancellationToken) {
+    tokio::select! {
+        () = hosting.objects.listed() => {}
+        () = cancel.cancelled() => return,
+    }
     let bound = watcher::Config::default().fields("spec.nodeName!=");
     let mut events = pin!(watcher(Api::<Pod>::all(hosting.config.client.clone()), bound).default_backoff());
     let mut pods = Pods {

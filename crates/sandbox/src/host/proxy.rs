@@ -4,14 +4,18 @@
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use http::{Method, Request, Response, StatusCode};
-use hyper::{body::Incoming, service::service_fn, upgrade};
+use hyper::{
+    body::Incoming,
+    service::service_fn,
+    upgrade::{self, OnUpgrade},
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use k8s_openapi::api::core::v1::Service;
 use kube::runtime::reflector;
 use tokio::{
     io::copy_bidirectional,
     net::{TcpStream, UnixListener, UnixStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     task::JoinSet,
     time::timeout,
 };
@@ -63,8 +67,10 @@ impl Proxy {
         }
     }
 
+    /// One connection of the API server: the request, then whatever both sides say.
     async fn tunnel(self, stream: UnixStream, place: OwnedSemaphorePermit) {
-        let answer = service_fn(|request| self.answer(request));
+        let (dialled, mut dialled_to) = mpsc::channel(1);
+        let answer = service_fn(|request| self.answer(request, &dialled));
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(PATIENCE)
@@ -73,21 +79,29 @@ impl Proxy {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection of the API server ended early");
         }
+        if let Ok((upgrade, stream)) = dialled_to.try_recv() {
+            carry(upgrade, stream).await;
+        }
         drop(place);
     }
 
-    async fn answer(&self, mut request: Request<Incoming>) -> Result<Response<String>, http::Error> {
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        dialled: &mpsc::Sender<(OnUpgrade, TcpStream)>,
+    ) -> Result<Response<String>, http::Error> {
         if request.method() != Method::CONNECT {
             return Response::builder()
                 .status(StatusCode::METHOD_NOT_ALLOWED)
                 .body("only CONNECT is served\n".to_owned());
         }
         let authority = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-        match self.dial(&authority).await {
-            Ok(stream) => {
-                tokio::spawn(carry(upgrade::on(&mut request), stream));
-                Response::builder().status(StatusCode::OK).body(String::new())
-            }
+        let outcome = self.dial(&authority).await.and_then(|stream| {
+            let tunnel = (upgrade::on(&mut request), stream);
+            dialled.try_send(tunnel).map_err(|_| "this connection carries a tunnel already".to_owned())
+        });
+        match outcome {
+            Ok(()) => Response::builder().status(StatusCode::OK).body(String::new()),
             Err(error) => {
                 tracing::debug!(authority, error, "refused");
                 Response::builder().status(StatusCode::BAD_GATEWAY).body(format!("{error}\n"))
@@ -122,8 +136,71 @@ fn in_random_order(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     addresses
 }
 
-async fn carry(upgrade: upgrade::OnUpgrade, mut stream: TcpStream) {
+async fn carry(upgrade: OnUpgrade, mut stream: TcpStream) {
     let Ok(upgraded) = upgrade.await else { return };
     // Either side closes in its own way; there is nobody to tell.
     let _closed = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::host::address::Pool;
+
+    /// A proxy on a socket of its own, which knows one Service: `here.demo.svc`, which is this machine.
+    async fn proxy(folder: &Path) -> UnixStream {
+        let (services, mut writer) = reflector::store();
+        let service = json!({
+            "metadata": {"name": "here", "namespace": "demo"},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        });
+        writer.apply_watcher_event(&Event::Apply(serde_json::from_value(service).unwrap()));
+        let socket = folder.join("proxy");
+        std::fs::write(&socket, "left behind").unwrap();
+        let listener = listen(&socket).unwrap();
+        tokio::spawn(Proxy { services, registry: Arc::new(Registry::new(Pool::new(130))) }.serve(listener));
+        UnixStream::connect(&socket).await.unwrap()
+    }
+
+    async fn connect(stream: &mut UnixStream, request: &str) -> String {
+        stream.write_all(format!("{request} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = vec![0; 1024];
+        let length = stream.read(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer[..length]).lines().next().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn bytes_go_both_ways_through_a_tunnel() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stream = proxy(folder.path()).await;
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = server.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let (mut stream, _) = server.accept().await.unwrap();
+            let (mut read, mut write) = stream.split();
+            tokio::io::copy(&mut read, &mut write).await.unwrap();
+        });
+        assert_eq!(connect(&mut stream, &format!("CONNECT here.demo.svc:{port}")).await, "HTTP/1.1 200 OK");
+        stream.write_all(b"there and back").await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut echo = String::new();
+        stream.read_to_string(&mut echo).await.unwrap();
+        assert_eq!(echo, "there and back");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_reached_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stream = proxy(folder.path()).await;
+        assert_eq!(connect(&mut stream, "CONNECT absent.demo.svc:443").await, "HTTP/1.1 502 Bad Gateway");
+        let mut stream = UnixStream::connect(folder.path().join("proxy")).await.unwrap();
+        assert_eq!(connect(&mut stream, "GET /").await, "HTTP/1.1 405 Method Not Allowed");
+    }
 }

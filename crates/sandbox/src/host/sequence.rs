@@ -4,52 +4,16 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Container;
-use tokio::{sync::watch, task::JoinSet, time::Instant};
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    container::{self, PodContext, Restart, Runner},
+    container::Runner,
+    context::PodContext,
+    orders::Orders,
     report::{Report, Slot},
+    restart::Restart,
     status::is_sidecar,
 };
-
-/// Orders to end: one for the sidecars, one for all others.
-#[derive(Debug)]
-pub(super) struct Orders {
-    main: watch::Sender<Option<Instant>>,
-    sidecars: watch::Sender<Option<Instant>>,
-}
-
-impl Orders {
-    /// Everything may run.
-    pub(super) fn new() -> Self {
-        Self { main: watch::Sender::new(None), sidecars: watch::Sender::new(None) }
-    }
-
-    /// Everything must be gone at that time; an earlier order stands.
-    pub(super) fn end(&self, deadline: Instant) {
-        earlier(&self.main, deadline);
-    }
-
-    /// Whether the pod was ordered to end.
-    pub(super) fn given(&self) -> Option<Instant> {
-        *self.main.borrow()
-    }
-
-    /// Waits until it is.
-    pub(super) async fn await_end(&self) {
-        container::ordered(&mut self.main.subscribe()).await;
-    }
-}
-
-fn earlier(order: &watch::Sender<Option<Instant>>, deadline: Instant) {
-    order.send_if_modified(|order| {
-        let sooner = order.is_none_or(|order| deadline < order);
-        if sooner {
-            *order = Some(deadline);
-        }
-        sooner
-    });
-}
 
 /// Runs all containers until they are over or ordered to end.
 pub(super) async fn run(context: &Arc<PodContext>, orders: &Orders) {
@@ -64,10 +28,10 @@ pub(super) async fn run(context: &Arc<PodContext>, orders: &Orders) {
         let slot = Slot::Init(index);
         let run = runner(container, slot, true);
         if is_sidecar(container) {
-            sidecars.spawn(run.run(orders.sidecars.subscribe()));
+            sidecars.spawn(run.run(orders.to_sidecars()));
             started(context, orders, slot).await;
         } else {
-            Box::pin(run.run(orders.main.subscribe())).await;
+            Box::pin(run.run(orders.to_others())).await;
             initialized = context.reports.borrow().get(slot).is_some_and(Report::succeeded);
         }
         if !initialized || orders.given().is_some() {
@@ -78,12 +42,12 @@ pub(super) async fn run(context: &Arc<PodContext>, orders: &Orders) {
     if initialized {
         let mut main = JoinSet::new();
         for (index, container) in spec.containers.iter().enumerate() {
-            main.spawn(runner(container, Slot::Main(index), false).run(orders.main.subscribe()));
+            main.spawn(runner(container, Slot::Main(index), false).run(orders.to_others()));
         }
         main.join_all().await;
     }
     let soon = Instant::now() + super::pod::grace(&pod);
-    earlier(&orders.sidecars, orders.given().map_or(soon, |deadline| deadline.min(soon)));
+    orders.end_sidecars(soon);
     sidecars.join_all().await;
 }
 
@@ -93,24 +57,5 @@ async fn started(context: &PodContext, orders: &Orders, slot: Slot) {
     tokio::select! {
         _ = reports.wait_for(|reports| reports.get(slot).is_none_or(|report| report.started || report.over)) => {}
         () = orders.await_end() => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn an_order_can_only_become_more_urgent() {
-        let orders = Orders::new();
-        let now = Instant::now();
-        let after = |seconds| now + Duration::from_secs(seconds);
-        assert_eq!(orders.given(), None);
-        for (order, expected) in [(30, 30), (60, 30), (5, 5)] {
-            orders.end(after(order));
-            assert_eq!(orders.given(), Some(after(expected)));
-        }
     }
 }

@@ -1,0 +1,87 @@
+//! Orders to end, from a pod to its containers.
+
+use tokio::{sync::watch, time::Instant};
+
+/// Orders to end: one for the sidecars, one for all others.
+#[derive(Debug)]
+pub(super) struct Orders {
+    main: watch::Sender<Option<Instant>>,
+    sidecars: watch::Sender<Option<Instant>>,
+}
+
+impl Orders {
+    /// Everything may run.
+    pub(super) fn new() -> Self {
+        Self { main: watch::Sender::new(None), sidecars: watch::Sender::new(None) }
+    }
+
+    /// Everything must be gone at that time; an earlier order stands.
+    pub(super) fn end(&self, deadline: Instant) {
+        earlier(&self.main, deadline);
+    }
+
+    /// The sidecars must be gone at that time, or when the pod must.
+    pub(super) fn end_sidecars(&self, deadline: Instant) {
+        earlier(&self.sidecars, self.given().map_or(deadline, |given| given.min(deadline)));
+    }
+
+    /// What sidecars listen to.
+    pub(super) fn to_sidecars(&self) -> Deadline {
+        self.sidecars.subscribe()
+    }
+
+    /// What all other containers listen to.
+    pub(super) fn to_others(&self) -> Deadline {
+        self.main.subscribe()
+    }
+
+    /// Whether the pod was ordered to end.
+    pub(super) fn given(&self) -> Option<Instant> {
+        *self.main.borrow()
+    }
+
+    /// Waits until it is.
+    pub(super) async fn await_end(&self) {
+        ordered(&mut self.main.subscribe()).await;
+    }
+}
+
+fn earlier(order: &watch::Sender<Option<Instant>>, deadline: Instant) {
+    order.send_if_modified(|order| {
+        let sooner = order.is_none_or(|order| deadline < order);
+        if sooner {
+            *order = Some(deadline);
+        }
+        sooner
+    });
+}
+
+/// When a container must be gone: `None` while it may run.
+pub(super) type Deadline = watch::Receiver<Option<Instant>>;
+
+/// Waits for the order to end.
+pub(super) async fn ordered(deadline: &mut Deadline) -> Instant {
+    match deadline.wait_for(Option::is_some).await {
+        Ok(ordered) => ordered.unwrap_or_else(Instant::now),
+        Err(_) => Instant::now(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_order_can_only_become_more_urgent() {
+        let orders = Orders::new();
+        let now = Instant::now();
+        let after = |seconds| now + Duration::from_secs(seconds);
+        assert_eq!(orders.given(), None);
+        for (order, expected) in [(30, 30), (60, 30), (5, 5)] {
+            orders.end(after(order));
+            assert_eq!(orders.given(), Some(after(expected)));
+        }
+    }
+}

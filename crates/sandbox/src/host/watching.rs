@@ -1,0 +1,151 @@
+//! Asks the probes of a running container, and draws the conclusions: started, ready, or to be ended.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::{
+    asking,
+    context::PodContext,
+    launch::Launch,
+    mounts::rewrite_argument,
+    preparation::Prepared,
+    probe::{Check, Probe},
+    process,
+    report::Slot,
+};
+
+/// A kubelet needs about this long to notice that a container runs; failures before that are not counted.
+const UNNOTICED: Duration = Duration::from_secs(1);
+
+/// Between two attempts in that time.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A probe that ends its container.
+pub(super) struct Failed {
+    /// Which.
+    pub(super) kind: &'static str,
+    /// The probe's own grace period.
+    pub(super) grace: Option<Duration>,
+}
+
+/// The probes of one run of a container.
+pub(super) struct Watch<'a> {
+    /// Its pod.
+    pub(super) context: &'a PodContext,
+    /// Its report.
+    pub(super) slot: Slot,
+    /// Its name.
+    pub(super) name: &'a str,
+    /// Its probes.
+    pub(super) prepared: &'a Prepared,
+    /// Its process.
+    pub(super) launch: &'a Launch,
+}
+
+impl Watch<'_> {
+    /// Returns when a startup or liveness probe has failed.
+    pub(super) async fn until_failure(&self) -> Failed {
+        let began = Instant::now();
+        if let Some(probe) = &self.prepared.startup {
+            if !self.verdicts("startup probe", probe, began).next().await {
+                return Failed { kind: "startup probe", grace: probe.grace };
+            }
+            self.context.report(self.slot, |report| {
+                report.started = true;
+                report.ready = self.prepared.readiness.is_none();
+            });
+        }
+        tokio::select! {
+            failed = self.liveness(began) => failed,
+            () = self.readiness(began) => std::future::pending().await,
+        }
+    }
+
+    async fn liveness(&self, began: Instant) -> Failed {
+        let Some(probe) = &self.prepared.liveness else { return std::future::pending().await };
+        let mut verdicts = self.verdicts("liveness probe", probe, began);
+        while verdicts.next().await {}
+        Failed { kind: "liveness probe", grace: probe.grace }
+    }
+
+    async fn readiness(&self, began: Instant) {
+        let Some(probe) = &self.prepared.readiness else { return };
+        let mut verdicts = self.verdicts("readiness probe", probe, began);
+        loop {
+            let ready = verdicts.next().await;
+            self.context.report(self.slot, |report| report.ready = ready);
+        }
+    }
+
+    fn verdicts<'a>(&'a self, kind: &'static str, probe: &'a Probe, began: Instant) -> Verdicts<'a> {
+        Verdicts { watch: self, kind, probe, tally: probe.tally(), began, next: began + probe.initial_delay }
+    }
+}
+
+/// What one probe says, over time.
+struct Verdicts<'a> {
+    watch: &'a Watch<'a>,
+    kind: &'static str,
+    probe: &'a Probe,
+    tally: super::probe::Tally,
+    began: Instant,
+    next: Instant,
+}
+
+impl Verdicts<'_> {
+    /// Asks until the thresholds decide.
+    async fn next(&mut self) -> bool {
+        loop {
+            let success = self.attempt().await;
+            if let Some(verdict) = self.tally.count(success) {
+                return verdict;
+            }
+        }
+    }
+
+    /// One attempt, when its time has come.
+    async fn attempt(&mut self) -> bool {
+        sleep_until(self.next).await;
+        let mut answer = self.answer().await;
+        while answer.is_err() && self.began.elapsed() < self.probe.initial_delay + UNNOTICED {
+            sleep(ASK_AGAIN).await;
+            answer = self.answer().await;
+        }
+        self.next = Instant::now() + self.probe.period;
+        if let Err(error) = &answer {
+            let Watch { context, name, .. } = self.watch;
+            let note = format!("{} of container {name} failed: {error}", self.kind);
+            context.hosting.events.warning(&context.pod(), "Unhealthy", note);
+        }
+        answer.is_ok()
+    }
+
+    async fn answer(&self) -> Result<(), String> {
+        let Watch { context, prepared, launch, .. } = self.watch;
+        let answer = timeout(self.probe.timeout, ask(context, &self.probe.check, prepared, launch)).await;
+        answer.unwrap_or_else(|_| Err(format!("no answer within {} s", self.probe.timeout.as_secs())))
+    }
+}
+
+/// Asks once.
+pub(super) async fn ask(
+    context: &PodContext,
+    check: &Check,
+    prepared: &Prepared,
+    launch: &Launch,
+) -> Result<(), String> {
+    let own = context.address.on_loopback().to_string();
+    match check {
+        Check::Http { tls, host, port, path, headers } => {
+            let host = host.as_deref().unwrap_or(&own);
+            asking::get(asking::Get { tls: *tls, host, port: *port, path, headers }).await
+        }
+        Check::Tcp { host, port } => asking::connect(host.as_deref().unwrap_or(&own), *port).await.map(drop),
+        Check::Exec(command) => {
+            launch.check_command(command).map_err(|problem| problem.message)?;
+            let command: Vec<String> = command.iter().map(|word| rewrite_argument(word, &prepared.mounts)).collect();
+            process::run(&context.hosting.config.shim, launch, &command).await
+        }
+    }
+}
