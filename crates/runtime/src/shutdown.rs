@@ -23,8 +23,8 @@ pub fn on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
             }
         };
         let (name, _) = next().await;
-        tracing::info!(signal = name, "shutting down; a second signal exits at once");
         shutdown.cancel();
+        tracing::info!(signal = name, "shutting down; a second signal exits at once");
         let (name, code) = next().await;
         tracing::warn!(signal = name, "exiting without waiting");
         std::process::exit(code);
