@@ -113,6 +113,14 @@ impl Room {
         kubectl(&[&["-n", self.namespace.as_str()], arguments].concat()).await
     }
 
+    /// `kubectl logs --follow`, under way.
+    async fn follow(&self, pod: &str) -> Result<tokio::process::Child> {
+        let sandbox = shared().await?;
+        let mut kubectl = tokio::process::Command::new(sandbox.kubectl());
+        kubectl.env("KUBECONFIG", sandbox.kubeconfig()).args(["-n", &self.namespace, "logs", "--follow", pod]);
+        kubectl.stdout(Stdio::piped()).kill_on_drop(true).spawn().context("run kubectl")
+    }
+
     async fn status(&self, pod: &str) -> Result<Value> {
         let status = self.pods.get_status(pod).await?.status.context("a pod has a status")?;
         Ok(serde_json::to_value(status)?)
@@ -205,13 +213,7 @@ async fn logs_are_printed_and_followed_over_a_restart() -> Result<()> {
     let pod = room.ready(1).await?.remove(0);
     let log = room.kubectl(&["logs", &pod.name_any()]).await?;
     ensure!(log.starts_with("listening on 127."), "{log}");
-    let sandbox = shared().await?;
-    let mut follow = tokio::process::Command::new(sandbox.kubectl())
-        .env("KUBECONFIG", sandbox.kubeconfig())
-        .args(["-n", &room.namespace, "logs", "--follow", &pod.name_any()])
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
+    let mut follow = room.follow(&pod.name_any()).await?;
     let mut lines = BufReader::new(follow.stdout.take().context("no output")?).lines();
     let mut next = async || timeout(PATIENCE, lines.next_line()).await.context("no further line")??.context("the end");
     ensure!(next().await?.starts_with("listening on 127."));
@@ -307,6 +309,50 @@ async fn a_failed_liveness_probe_restarts_the_container() -> Result<()> {
         let described = room.kubectl(&["describe", "pod", &pod]).await?;
         let why = "liveness probe of container echo failed: HTTP probe failed with statuscode: 404";
         ensure!(described.contains(why), "{described}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn probes_of_every_kind_and_a_hook_before_the_end() -> Result<()> {
+    let room = Room::new().await?;
+    let container = with(
+        echo(&[]),
+        json!({
+            "startupProbe": {"exec": {"command": ["/sandbox", "--version"]}, "periodSeconds": 1},
+            "livenessProbe": {"tcpSocket": {"port": "http"}, "periodSeconds": 1},
+            "lifecycle": {"preStop": {"httpGet": {"path": "/stop", "port": "http"}}},
+        }),
+    );
+    let foreign = json!({"name": "foreign", "image": "registry.k8s.io/pause:3.10"});
+    room.deploy(1, json!({"containers": [container, foreign]}), 80).await?;
+    let pod = room.ready(1).await?.remove(0).name_any();
+    let mut follow = room.follow(&pod).await?;
+    let mut lines = BufReader::new(follow.stdout.take().context("no output")?).lines();
+    let mut next = async || timeout(PATIENCE, lines.next_line()).await.context("no further line")??.context("the end");
+    ensure!(next().await?.starts_with("listening on 127."));
+    room.pods.delete(&pod, &DeleteParams::default()).await?;
+    assert_eq!(next().await?, "about to be stopped");
+    assert_eq!(next().await?, "asked to end");
+    follow.kill().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sidecar_starts_before_the_others_and_ends_after_them() -> Result<()> {
+    let room = Room::new().await?;
+    let sidecar = with(echo(&[]), json!({"restartPolicy": "Always"}));
+    let main = json!({"name": "main", "image": IMAGE, "args": ["--version"]});
+    let spec = json!({"restartPolicy": "Never", "initContainers": [sidecar], "containers": [main]});
+    room.create::<Pod>(json!({"metadata": {"name": "pair"}, "spec": spec})).await?;
+    eventually("the pod has succeeded", PATIENCE, async || {
+        let status = room.status("pair").await?;
+        ensure!(status["phase"] == "Succeeded", "{status}");
+        let ended = |list: &str, time: &str| status[list][0]["state"]["terminated"][time].to_string();
+        let (sidecar, main) = ("initContainerStatuses", "containerStatuses");
+        ensure!(ended(sidecar, "startedAt") <= ended(main, "startedAt"), "{status}");
+        ensure!(ended(sidecar, "finishedAt") >= ended(main, "finishedAt"), "{status}");
         Ok(())
     })
     .await

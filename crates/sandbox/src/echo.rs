@@ -87,6 +87,7 @@ fn router(file: Option<PathBuf>) -> Router {
         .route("/healthz", get("ok\n"))
         .route("/file", get(content))
         .route("/whoami", get(user))
+        .route("/stop", get(async || println!("about to be stopped")))
         .route("/deny", post(async |Json(review): Json<Value>| Json(denial(&review))))
 }
 

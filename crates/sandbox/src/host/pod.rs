@@ -42,6 +42,9 @@ const GONE_GRACE: Duration = Duration::from_secs(1);
 /// Between two readings of what the processes use.
 const USAGE_PERIOD: Duration = Duration::from_secs(10);
 
+/// Until there is something to tell.
+const FIRST_USAGE_PERIOD: Duration = Duration::from_secs(1);
+
 /// Time that a pod gives its containers to end.
 pub(super) fn grace(pod: &Pod) -> Duration {
     let seconds = pod.metadata.deletion_grace_period_seconds;
@@ -253,7 +256,7 @@ impl Life {
         let mut meter = Meter::default();
         let mut told = None;
         loop {
-            sleep(USAGE_PERIOD).await;
+            sleep(if told.is_none() { FIRST_USAGE_PERIOD } else { USAGE_PERIOD }).await;
             let Some(reading) = reading(&self.context.reports.borrow()) else { continue };
             let Some(usage) = meter.measure(Timestamp::now(), reading).filter(|usage| told.as_ref() != Some(usage))
             else {
