@@ -235,7 +235,7 @@ where
 
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {0:?}")]
-struct NoAnswer(Duration);
+pub(crate) struct NoAnswer(pub(crate) Duration);
 
 #[cfg(test)]
 mod tests {

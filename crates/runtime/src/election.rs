@@ -11,7 +11,9 @@ use kube::Api;
 use kube::api::{ObjectMeta, PostParams, WatchEvent, WatchParams};
 use prometheus::IntGauge;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
+use crate::client::NoAnswer;
 use crate::leading::Leading;
 use crate::lease::{Action, Timings, decide, held, released};
 
@@ -50,7 +52,7 @@ impl Candidate {
 
     /// Takes the lease, runs `work` while it lasts, and begins again when it is lost; ends when `work` returns.
     pub(crate) async fn lead<W>(
-        &mut self,
+        mut self,
         shutdown: &CancellationToken,
         status: &IntGauge,
         work: &mut impl FnMut(Leading) -> W,
@@ -67,17 +69,34 @@ impl Candidate {
             tracing::info!(lease = self.name, "leading");
             status.set(1);
             let leading = Leading::new(Some(since + self.timings.renew_deadline));
+            let enough = CancellationToken::new();
+            // In a task of its own: work that computes for long must not keep the lease from being renewed, or its loss
+            // from being told.
+            let mut holding =
+                AbortOnDropHandle::new(tokio::spawn(self.hold_until(enough.clone(), since, leading.clone())));
             let ended = tokio::select! {
-                ended = work(leading.clone()) => Some(ended),
-                () = self.hold(since, &leading) => None,
+                ended = work(leading.clone()) => {
+                    enough.cancel();
+                    self = holding.await?;
+                    Some(ended)
+                }
+                candidate = &mut holding => {
+                    self = candidate?;
+                    None
+                }
             };
-            leading.end();
             status.set(0);
             if let Some(ended) = ended {
                 self.release().await;
                 return ended;
             }
         }
+    }
+
+    async fn hold_until(mut self, enough: CancellationToken, since: Instant, leading: Leading) -> Self {
+        enough.run_until_cancelled(self.hold(since, &leading)).await;
+        leading.end();
+        self
     }
 
     /// Returns once the lease is ours, with the time at which the request that took it was sent.
@@ -124,8 +143,7 @@ impl Candidate {
         loop {
             let attempt = async {
                 tokio::time::sleep(retry_period).await;
-                // A request that hangs must leave time for another.
-                tokio::time::timeout(renew_deadline / 2, self.step(true)).await
+                self.step(true).await
             };
             let attempt = tokio::select! {
                 biased;
@@ -136,16 +154,15 @@ impl Candidate {
                 attempt = attempt => attempt,
             };
             match attempt {
-                Ok(Ok(Step::Held { since: sent })) => {
+                Ok(Step::Held { since: sent }) => {
                     since = sent;
                     leading.extend(since + renew_deadline);
                 }
-                Ok(Ok(Step::Theirs { .. })) => {
+                Ok(Step::Theirs { .. }) => {
                     tracing::error!(lease = self.name, "leadership lost: the lease is no longer ours");
                     return;
                 }
-                Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "cannot renew the lease"),
-                Err(_) => tracing::warn!(lease = self.name, "no answer to renewing the lease"),
+                Err(error) => tracing::warn!(lease = self.name, %error, "cannot renew the lease"),
             }
         }
     }
@@ -187,17 +204,18 @@ impl Candidate {
     async fn write(&mut self, metadata: ObjectMeta, spec: LeaseSpec, exists: bool) -> kube::Result<()> {
         let lease = Lease { metadata, spec: Some(spec) };
         self.perhaps_held = true;
+        let params = PostParams::default();
         let written = if exists {
-            self.api.replace(&self.name, &PostParams::default(), &lease).await?
+            answer(self.timings, self.api.replace(&self.name, &params, &lease)).await?
         } else {
-            self.api.create(&PostParams::default(), &lease).await?
+            answer(self.timings, self.api.create(&params, &lease)).await?
         };
         self.saw(Some(written));
         Ok(())
     }
 
     async fn refresh(&mut self) -> kube::Result<()> {
-        let lease = self.api.get_opt(&self.name).await?;
+        let lease = answer(self.timings, self.api.get_opt(&self.name)).await?;
         self.saw(lease);
         Ok(())
     }
@@ -249,16 +267,32 @@ impl Candidate {
     }
 
     async fn try_release(&mut self) -> kube::Result<bool> {
-        self.refresh().await?;
-        let Some(lease) = self.seen.clone() else { return Ok(false) };
-        let spec = lease.spec.unwrap_or_default();
-        if spec.holder_identity.as_deref() != Some(&self.me) {
-            return Ok(false);
+        let mut conflicts = 0;
+        loop {
+            self.refresh().await?;
+            let Some(lease) = self.seen.clone() else { return Ok(false) };
+            let spec = lease.spec.unwrap_or_default();
+            if spec.holder_identity.as_deref() != Some(&self.me) {
+                return Ok(false);
+            }
+            match self.write(lease.metadata, released(&spec, Timestamp::now()), true).await {
+                Ok(()) => {
+                    self.perhaps_held = false;
+                    return Ok(true);
+                }
+                // A renewal of ours that was under way has arrived.
+                Err(error) if conflicts < MAX_CONFLICTS && is_outdated(&error) => conflicts += 1,
+                Err(error) => return Err(error),
+            }
         }
-        self.write(lease.metadata, released(&spec, Timestamp::now()), true).await?;
-        self.perhaps_held = false;
-        Ok(true)
     }
+}
+
+/// Waits no longer than leaves time for a second request before the renew deadline.
+async fn answer<T>(timings: Timings, request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    let limit = timings.renew_deadline / 2;
+    let answer = tokio::time::timeout(limit, request).await;
+    answer.unwrap_or_else(|_| Err(kube::Error::Service(NoAnswer(limit).into())))
 }
 
 type Changes = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
@@ -387,7 +421,7 @@ mod tests {
         fn start(leases: &Leases, me: &str) -> Self {
             let (cut, shutdown) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
             let api = Api::namespaced(leases.client(Arc::clone(&cut)), "ns");
-            let mut candidate = Candidate::new(api, "lease".to_owned(), me.to_owned(), TIMINGS);
+            let candidate = Candidate::new(api, "lease".to_owned(), me.to_owned(), TIMINGS);
             let (sender, events) = mpsc::unbounded_channel();
             let stop = shutdown.clone();
             tokio::spawn(async move {
@@ -468,6 +502,27 @@ mod tests {
         first.cut.store(false, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert!(first.events.is_empty());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn work_that_computes_for_long_keeps_the_lease() {
+        let leases = Leases::default();
+        let api = Api::namespaced(leases.client(Arc::default()), "ns");
+        let timings = Timings { retry_period: Duration::from_millis(10), ..TIMINGS };
+        let candidate = Candidate::new(api, "lease".to_owned(), "busy".to_owned(), timings);
+        let status = IntGauge::new("status", "Status.").unwrap();
+        let renewals = || leases.0.lock().unwrap().as_ref().map_or(0, version);
+        let mut work = async |leading: Leading| {
+            tokio::task::block_in_place(|| {
+                while renewals() < 5 {
+                    assert!(leading.holds(now()), "renewed only {} times", renewals());
+                    std::thread::yield_now();
+                }
+            });
+            Ok(())
+        };
+        candidate.lead(&CancellationToken::new(), &status, &mut work).await.unwrap();
+        assert_eq!(leases.holder(), "", "released in the end");
     }
 
     #[tokio::test(start_paused = true)]

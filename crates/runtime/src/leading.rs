@@ -83,7 +83,7 @@ impl Chassis {
         self.registry.register(Box::new(status.clone()))?;
         let api = Api::namespaced(self.lease_client()?, &args.leader_elect_resource_namespace);
         let me = identity(&hostname()?, rand::random(), address);
-        let mut candidate = Candidate::new(api, args.leader_elect_resource_name.clone(), me, timings);
+        let candidate = Candidate::new(api, args.leader_elect_resource_name.clone(), me, timings);
         candidate.lead(&self.shutdown, &status, &mut work).await
     }
 
