@@ -1,5 +1,6 @@
 //! The suite against a real control plane: one module per subject, one shared sandbox per run (`e2e::shared`).
 
+mod building;
 mod crds;
 mod deploy;
 mod hosting;

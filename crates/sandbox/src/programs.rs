@@ -63,6 +63,7 @@ fn build(module: &Module, folder: &Path, sandbox: &Path) -> Result<()> {
     let bin = folder.join("bin");
     module.write(&source).context("write go.mod and go.sum")?;
     fs::create_dir_all(&bin).context("create the programs' folder")?;
+    fs::create_dir_all(temporary(&source)).context("create a folder for temporary files")?;
     toolchain::check(&source, module.go_mod())?;
     compile(module, &source, &bin, sandbox)?;
     for (package, program) in module.renames {
@@ -110,15 +111,22 @@ fn follow(output: impl Read, progress: &mut Progress) -> Vec<String> {
 }
 
 /// The user's own settings must not change what is built.
+///
+/// Temporary files are kept beside the module, where they are found and removed after a kill.
 fn go(mut command: Command, source: &Path) -> Command {
     command
         .current_dir(source)
         .env("CGO_ENABLED", "0")
         .env("GOFLAGS", "-mod=readonly")
         .env("GOWORK", "off")
+        .env("GOTMPDIR", temporary(source))
         .env_remove("GOOS")
         .env_remove("GOARCH");
     command
+}
+
+fn temporary(source: &Path) -> PathBuf {
+    source.join("tmp")
 }
 
 /// Copies files out of the module cache, where their versions are those of `go.mod`.

@@ -1,0 +1,102 @@
+//! The control plane is built by Go, once, and never half.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{eventually, program};
+use tokio::task::spawn_blocking;
+
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// `sandbox up` with a cache of its own, in which nothing is built yet.
+fn up(cache: &Path) -> Result<Command> {
+    let mut command = Command::new(program("sandbox")?);
+    command.args(["up", "--name", "never"]).env("XDG_CACHE_HOME", cache).env("XDG_STATE_HOME", cache.join("state"));
+    // The compiler's own cache is not in question.
+    command.env("GOCACHE", go_env("GOCACHE")?).env("GOMODCACHE", go_env("GOMODCACHE")?);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+fn go_env(name: &str) -> Result<String> {
+    let output = Command::new("go").args(["env", name]).output().context("run `go env`")?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// What `sandbox up` says with nothing but this folder in PATH.
+async fn complaint(path: &Path) -> Result<String> {
+    let cache = tempfile::tempdir()?;
+    let mut command = up(cache.path())?;
+    command.env("PATH", path);
+    let output = spawn_blocking(move || command.output()).await??;
+    ensure!(!output.status.success(), "it came up without Go");
+    let left = built(cache.path())?;
+    ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(String::from_utf8(output.stderr)?)
+}
+
+/// Folders in the cache.
+fn built(cache: &Path) -> Result<Vec<String>> {
+    let Ok(entries) = fs::read_dir(cache.join("plimsoll/sandbox")) else { return Ok(Vec::new()) };
+    let folders = entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir());
+    Ok(folders.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+}
+
+#[tokio::test]
+async fn without_go_one_sentence_says_what_to_install() -> Result<()> {
+    let nothing = tempfile::tempdir()?;
+    let said = complaint(nothing.path()).await?;
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("install Go 1.") && said.contains("https://go.dev/dl"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_old_go_is_named_with_what_to_install() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let go = folder.path().join("go");
+    fs::write(&go, "#!/bin/sh\necho go1.20.14\n")?;
+    fs::set_permissions(&go, fs::Permissions::from_mode(0o755))?;
+    let said = complaint(folder.path()).await?;
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("too old (go1.20.14)") && said.contains("install Go 1."), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_killed_builder_leaves_no_process_and_nothing_that_would_be_used() -> Result<()> {
+    let cache = tempfile::tempdir()?;
+    let mut builder = up(cache.path())?.spawn().context("start `sandbox up`")?;
+    eventually("Go builds", PATIENCE, async || {
+        let command_line = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let building = processes_in(cache.path())?;
+        ensure!(building.iter().any(|pid| command_line(pid).starts_with("go\0build\0")), "only {building:?}");
+        Ok(())
+    })
+    .await?;
+    builder.kill().context("kill the builder")?;
+    builder.wait().context("wait for the builder")?;
+    eventually("Go is gone", PATIENCE, async || {
+        let left = processes_in(cache.path())?;
+        ensure!(left.is_empty(), "still there: {left:?}");
+        Ok(())
+    })
+    .await?;
+    let folders = built(cache.path())?;
+    assert!(folders.iter().all(|name| name.contains(".building-")), "{folders:?}");
+    Ok(())
+}
+
+/// Processes that run in a folder below this one.
+fn processes_in(folder: &Path) -> Result<Vec<u32>> {
+    let entries = fs::read_dir("/proc").context("list the processes")?.filter_map(Result::ok);
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_in = |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
+    Ok(pids.filter(is_in).collect())
+}
