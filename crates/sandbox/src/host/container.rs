@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     Problem,
@@ -13,7 +13,7 @@ use super::{
     context::PodContext,
     launch::Launch,
     logs::Log,
-    orders::{Deadline, ordered},
+    orders::{Deadline, due, ordered},
     preparation::Prepared,
     probe::{self, Check},
     process::Process,
@@ -25,9 +25,6 @@ use super::{
 
 /// How long a container that cannot start waits for what it lacks before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
-/// The shortest time between SIGTERM and SIGKILL.
-const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 
 /// One container and where it reports to.
 pub(super) struct Runner {
@@ -65,8 +62,9 @@ impl Runner {
         let mut back_off = BackOff::new(self.context.hosting.config.restart_back_off);
         loop {
             let prepared = tokio::select! {
+                biased;
+                _ = ordered(&mut deadline) => return self.report(|report| report.over = report.termination().is_some()),
                 prepared = self.prepared() => prepared,
-                _ = ordered(&mut deadline) => return,
             };
             let began = Instant::now();
             let end = match self.run_once(&prepared, &mut deadline).await {
@@ -120,17 +118,18 @@ impl Runner {
             exit_code = process.wait() => End { exit_code, cause: Cause::Itself },
             Failed { kind, grace } = watch.until_failure() => {
                 self.event("Killing", format!("Container {} failed {kind}, will be restarted", self.container.name));
-                End { exit_code: process.end(grace.unwrap_or_else(|| self.grace())).await, cause: Cause::Itself }
+                let latest = Instant::now() + grace.unwrap_or_else(|| self.grace());
+                End { exit_code: process.end(Some(latest), deadline).await, cause: Cause::Itself }
             }
             () = resize::restart_needed(&self.context, &self.container) => {
                 self.event("Killing", format!("Container {} resize requires restart", self.container.name));
-                End { exit_code: process.end(self.grace()).await, cause: Cause::Resize }
+                let latest = Instant::now() + self.grace();
+                End { exit_code: process.end(Some(latest), deadline).await, cause: Cause::Resize }
             }
-            until = ordered(deadline) => {
+            _ = ordered(deadline) => {
                 self.event("Killing", format!("Stopping container {}", self.container.name));
-                self.before_stop(prepared, launch, until).await;
-                let grace = until.saturating_duration_since(Instant::now()).max(SHORTEST_GRACE);
-                End { exit_code: process.end(grace).await, cause: Cause::Order }
+                self.before_stop(prepared, launch, deadline).await;
+                End { exit_code: process.end(None, deadline).await, cause: Cause::Order }
             }
         };
         self.report(|report| report.end(Timestamp::now(), end.exit_code));
@@ -149,7 +148,7 @@ impl Runner {
     }
 
     /// Runs the preStop hook, within the time that is left.
-    async fn before_stop(&self, prepared: &Prepared, launch: &Launch, until: Instant) {
+    async fn before_stop(&self, prepared: &Prepared, launch: &Launch, deadline: &mut Deadline) {
         let Some(hook) = self.container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref()) else {
             return;
         };
@@ -169,7 +168,7 @@ impl Runner {
             outcome = run => if let Err(error) = outcome {
                 self.warning("FailedPreStopHook", format!("PreStopHook failed: {error}"));
             },
-            () = sleep_until(until) => {}
+            () = due(deadline, None) => {}
         }
     }
 

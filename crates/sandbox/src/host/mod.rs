@@ -6,8 +6,8 @@
 //! What differs from a container:
 //!
 //! * There is no file system of its own. Volumes live in the pod's folder; an argument or environment value that names a
-//!   path below a mount path is rewritten ([`mounts`]). The `ServiceAccount` comes as a kubeconfig named by `KUBECONFIG`.
-//! * There is no network of its own. Each pod has a loopback address ([`address`]), which `status.podIP` names only up to
+//!   path below a mount path is rewritten. The `ServiceAccount` comes as a kubeconfig named by `KUBECONFIG`.
+//! * There is no network of its own. Each pod has a loopback address, which `status.podIP` names only up to
 //!   its first octet; programs must listen on it (`PLIMSOLL_LISTEN_IP`, or the `status.podIP` field).
 //! * Requests, limits, security contexts and read-only mounts are reported but not enforced.
 //! * Other containers of such a pod are played: running and ready, without a process.
@@ -87,7 +87,7 @@ pub struct Config {
     pub api_server_port: u16,
     /// The first wait of a container that ends again and again; a kubelet's is ten seconds.
     pub restart_back_off: Duration,
-    /// The program whose hidden subcommand ties a process to this one ([`crate::shim`]).
+    /// The program whose hidden subcommand ties a process to this one: `sandbox` itself.
     pub shim: PathBuf,
 }
 

@@ -1,6 +1,9 @@
 //! Orders to end, from a pod to its containers.
 
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 
 /// Orders to end: one for the sidecars, one for all others.
 #[derive(Debug)]
@@ -67,6 +70,26 @@ pub(super) async fn ordered(deadline: &mut Deadline) -> Instant {
     }
 }
 
+/// Returns at `latest`, or earlier when an order says so, however late that order comes.
+pub(super) async fn due(deadline: &mut Deadline, latest: Option<Instant>) {
+    loop {
+        let ordered = *deadline.borrow_and_update();
+        let until = ordered.into_iter().chain(latest).min();
+        let wait = async {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = wait => return,
+            changed = deadline.changed() => if changed.is_err() {
+                return;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -83,5 +106,20 @@ mod tests {
             orders.end(after(order));
             assert_eq!(orders.given(), Some(after(expected)));
         }
+    }
+
+    #[tokio::test]
+    async fn a_late_order_cuts_a_wait_short() {
+        let orders = Orders::new();
+        let in_an_hour = Instant::now() + Duration::from_hours(1);
+        orders.end(in_an_hour);
+        let mut deadline = orders.to_others();
+        let wait = due(&mut deadline, Some(in_an_hour));
+        let ((), ()) = tokio::join!(wait, async { orders.end(Instant::now()) });
+    }
+
+    #[tokio::test]
+    async fn a_wait_without_order_ends_at_its_own_time() {
+        due(&mut Orders::new().to_others(), Some(Instant::now())).await;
     }
 }

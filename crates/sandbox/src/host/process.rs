@@ -12,11 +12,18 @@ use tokio::{
     io::BufReader,
     process::{Child, Command},
     task::JoinSet,
-    time::timeout,
+    time::{Instant, sleep, timeout},
 };
 
-use super::{launch::Launch, logs::Log};
+use super::{
+    launch::Launch,
+    logs::Log,
+    orders::{Deadline, due},
+};
 use crate::shim;
+
+/// The shortest time between SIGTERM and SIGKILL.
+const SHORTEST_GRACE: Duration = Duration::from_secs(1);
 
 /// How long the last output of an ended process may take to arrive.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
@@ -60,11 +67,12 @@ impl Process {
         status.map_or(-1, exit_code)
     }
 
-    /// Asks it to end, and kills it when the grace is over.
-    pub(super) async fn end(&mut self, grace: Duration) -> i32 {
+    /// Asks it to end, and kills it at `latest`, or earlier when ordered so.
+    pub(super) async fn end(&mut self, latest: Option<Instant>, deadline: &mut Deadline) -> i32 {
         self.terminate();
-        if let Ok(code) = timeout(grace, self.wait()).await {
-            return code;
+        tokio::select! {
+            exit_code = self.wait() => return exit_code,
+            () = async { tokio::join!(sleep(SHORTEST_GRACE), due(deadline, latest)); } => {}
         }
         if let Err(error) = self.child.start_kill() {
             tracing::warn!(%error, pid = self.pid, "could not kill a process");
