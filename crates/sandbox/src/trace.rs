@@ -32,6 +32,9 @@ pub enum TraceError {
     /// Time runs backwards.
     #[error("line {0}: unix_seconds must grow from line to line")]
     Order(usize),
+    /// A factor that makes no usage of a number.
+    #[error("scale {0} is not a number from zero on")]
+    Scale(f64),
     /// More rows than are kept.
     #[error("more than {MOST_ROWS} rows")]
     Long,
@@ -84,6 +87,9 @@ struct Row {
 impl Trace {
     /// Reads the text of a CSV file.
     pub fn parse(text: &str, columns: &Columns) -> Result<Self, TraceError> {
+        if let Some(scale) = [columns.cpu_scale, columns.memory_scale].into_iter().find(|scale| !is_amount(*scale)) {
+            return Err(TraceError::Scale(scale));
+        }
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
         let header: Vec<&str> =
             lines.next().map(|(_, line)| line.split(',').map(str::trim).collect()).ok_or(TraceError::Empty)?;
@@ -163,8 +169,12 @@ fn number(cell: &str, line: usize) -> Result<Option<f64>, TraceError> {
     if cell.is_empty() {
         return Ok(None);
     }
-    let value = cell.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    let value = cell.parse().ok().filter(|value| is_amount(*value));
     value.map(Some).ok_or_else(|| TraceError::Cell { line, cell: cell.to_owned() })
+}
+
+fn is_amount(value: f64) -> bool {
+    value.is_finite() && value >= 0.0
 }
 
 #[cfg(test)]
@@ -221,5 +231,6 @@ mod tests {
         }
         let columns = Columns { memory: Some("m".to_owned()), ..Columns::default() };
         assert_eq!(refuse(TEXT, &columns), TraceError::NoColumn("m".to_owned()));
+        assert_eq!(refuse(TEXT, &Columns { cpu_scale: -1.0, ..usual }), TraceError::Scale(-1.0));
     }
 }
