@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::Path,
     process::{self, Child, Command, Stdio},
     time::Duration,
@@ -16,7 +16,7 @@ use kube::{Api, api::ListParams};
 use sandbox::{Component, Options, Phase, Process, Record, Sandbox};
 use tokio::task::spawn_blocking;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 fn options(subject: &str) -> Result<Options> {
     Ok(Options { nodes: 1, ..Options::new(name(subject), program("sandbox")?) })
@@ -175,7 +175,7 @@ async fn ctrl_c_takes_a_foreground_sandbox_down_before_it_returns() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_that_does_not_start_is_named_with_its_log_and_nothing_stays() -> Result<()> {
     let cache = tempfile::tempdir().context("make a folder")?;
-    without_etcd(e2e::shared().await?, cache.path())?;
+    another_etcd(e2e::shared().await?, cache.path(), "exit 1")?;
     let mut command = Command::new(program("sandbox")?);
     command.args(["up", "--name", &name("broken")]).env("XDG_CACHE_HOME", cache.path());
     let output = spawn_blocking(move || command.output()).await?.context("run `sandbox up`")?;
@@ -186,18 +186,42 @@ async fn a_component_that_does_not_start_is_named_with_its_log_and_nothing_stays
     sandbox::down(&name("broken")).await.map(drop)
 }
 
-/// A cache folder with the built programs, but for etcd, which fails at once.
-fn without_etcd(built: &Sandbox, cache: &Path) -> Result<()> {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_another_program_took_is_not_the_end() -> Result<()> {
+    let cache = tempfile::tempdir().context("make a folder")?;
+    let built = e2e::shared().await?;
+    // The first start fails as one on a taken port does.
+    let first = cache.path().join("first");
+    let (first, etcd) = (first.display(), built.programs().join("etcd"));
+    let script = format!(
+        "test -e {first} && exec {} \"$@\"\ntouch {first}\necho 'listen tcp 127.0.0.1:1: bind: address already in use'\nexit 1",
+        etcd.display()
+    );
+    another_etcd(built, cache.path(), &script)?;
+    let mut command = Command::new(program("sandbox")?);
+    command.args(["up", "--nodes", "1", "--name", &name("taken")]).env("XDG_CACHE_HOME", cache.path());
+    let output = spawn_blocking(move || command.output()).await?.context("run `sandbox up`")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("a port was taken"), "{said}");
+    let sandbox = Sandbox::attach(&name("taken"))?;
+    assert_eq!(node_names(&sandbox).await?, ["node-0"], "it lives on without the process that brought it up");
+    sandbox.down().await
+}
+
+/// A cache folder with the built programs, but with a shell script for etcd.
+fn another_etcd(built: &Sandbox, cache: &Path, script: &str) -> Result<()> {
     let whole = built.programs().parent().context("programs are in a folder of a folder")?;
     let copy = cache.join("plimsoll/sandbox").join(whole.file_name().context("the folder has a name")?);
     fs::create_dir_all(copy.join("bin"))?;
     symlink(whole.join("files"), copy.join("files"))?;
     for program in fs::read_dir(built.programs())? {
         let program = program?;
-        let source = if program.file_name() == "etcd" { "/bin/false".into() } else { program.path() };
-        symlink(source, copy.join("bin").join(program.file_name()))?;
+        symlink(program.path(), copy.join("bin").join(program.file_name()))?;
     }
-    Ok(())
+    let etcd = copy.join("bin/etcd");
+    fs::remove_file(&etcd)?;
+    fs::write(&etcd, format!("#!/bin/sh\n{script}\n"))?;
+    fs::set_permissions(&etcd, fs::Permissions::from_mode(0o755)).map_err(Into::into)
 }
 
 fn process_state(pid: u32) -> Result<char> {

@@ -18,9 +18,9 @@ use sandbox::{Columns, Play, Trace};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 /// Two rounds of metrics-server, and some air.
-const METRICS_PATIENCE: Duration = Duration::from_mins(2);
+const METRICS_PATIENCE: Duration = Duration::from_mins(3);
 
 /// A running pod of its own namespace.
 struct Subject {
