@@ -6,4 +6,5 @@ mod deploy;
 mod hosting;
 mod lease;
 mod lifecycle;
+mod recommender;
 mod stages;

@@ -25,7 +25,12 @@ static SANDBOX: OnceCell<Sandbox> = OnceCell::const_new();
 
 /// The sandbox of this run. Make a client from it in each test: a client belongs to the runtime that made it.
 pub async fn shared() -> Result<&'static Sandbox> {
-    SANDBOX.get_or_try_init(start).await
+    SANDBOX.get_or_try_init(|| start(format!("{NAME}{}", process::id()))).await
+}
+
+/// One more sandbox of this run, for tests that break theirs. `purpose` goes into its name.
+pub async fn another(purpose: &str) -> Result<Sandbox> {
+    start(format!("{NAME}{}-{purpose}", process::id())).await
 }
 
 /// The repository's folder.
@@ -38,8 +43,8 @@ pub(crate) fn logs() -> Option<PathBuf> {
     SANDBOX.get().map(Sandbox::logs_dir)
 }
 
-async fn start() -> Result<Sandbox> {
-    let options = Options::new(format!("{NAME}{}", process::id()), program("sandbox")?);
+async fn start(name: String) -> Result<Sandbox> {
+    let options = Options::new(name, program("sandbox")?);
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
     sweep(&sandbox).await?;
     let definitions = repository().join("deploy/crds");
@@ -55,9 +60,11 @@ async fn sweep(sandbox: &Sandbox) -> Result<()> {
     let folder = logs.ancestors().nth(2).context("a sandbox has a folder among others")?;
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
         let name = entry?.file_name().into_string().unwrap_or_default();
-        let process = name.strip_prefix(NAME).and_then(|id| id.parse::<u32>().ok());
+        // Lock files lie beside the folders.
+        let name = name.trim_end_matches(".lock");
+        let process = name.strip_prefix(NAME).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         if process.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
-            sandbox::down(&name).await?;
+            sandbox::down(name).await?;
         }
     }
     Ok(())

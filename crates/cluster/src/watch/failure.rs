@@ -6,6 +6,8 @@ use tokio::time::error::Elapsed;
 
 /// HTTP status of a watch from a version that the server has forgotten.
 const GONE: u16 = 410;
+/// What kube makes of an event that cannot be read: a status that says nothing.
+const UNREADABLE: u16 = 0;
 
 /// A list or a watch did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +30,7 @@ impl Failure {
     /// Whether the watch cannot go on where it broke off: everything has to be listed again.
     pub(super) fn needs_list(&self) -> bool {
         match self {
-            Self::Request(Error::Api(status)) | Self::Watch(status) => status.code == GONE,
+            Self::Request(Error::Api(status)) | Self::Watch(status) => matches!(status.code, GONE | UNREADABLE),
             Self::Request(Error::SerdeError(_)) | Self::NoVersion => true,
             Self::Request(_) | Self::Silent(_) => false,
         }

@@ -3,6 +3,9 @@
 //! Unlike `kube::runtime::watcher` it knows when a broken watch is up again, even if nothing changes afterwards; that is
 //! what staleness is measured by.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Debug;
 use std::pin::pin;
 use std::time::Duration;

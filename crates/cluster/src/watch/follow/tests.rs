@@ -1,0 +1,211 @@
+//! A script stands for the API server: each request must be the next one of the script and gets its answer. After the last
+//! one the server falls silent, and the table is compared.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response};
+use k8s_openapi::api::core::v1;
+use kube::client::Body;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
+
+use super::follow;
+use crate::freshness::Resource;
+use crate::view::{Namespace, View};
+use crate::watch::feed::{Feed, Reading};
+
+/// One request and its answer.
+enum Step {
+    /// A list, with the token of the page that is asked for.
+    List(Option<&'static str>, Answer),
+    /// A watch, with the version that it starts from.
+    Watch(&'static str, Answer),
+}
+use Step::{List, Watch};
+
+enum Answer {
+    Body(String),
+    Refused(u16),
+    /// The connection breaks.
+    Broken,
+}
+use Answer::{Body as Text, Broken, Refused};
+
+fn namespace(name: &str, version: &str) -> Value {
+    json!({"metadata": {"name": name, "resourceVersion": version}})
+}
+
+/// A page of a list. Only the last page has no token of a next one.
+fn page(names: &[&str], version: &str, next: &str) -> Answer {
+    let items: Vec<_> = names.iter().map(|name| namespace(name, "1")).collect();
+    Text(json!({"metadata": {"resourceVersion": version, "continue": next}, "items": items}).to_string())
+}
+
+/// A watch that the server ends after these events.
+fn events(events: &[(&str, Value)]) -> Answer {
+    Text(events.iter().map(|(kind, object)| json!({"type": kind, "object": object}).to_string() + "\n").collect())
+}
+
+fn status(code: u16) -> Value {
+    json!({"status": "Failure", "message": "no", "reason": "Reason", "code": code})
+}
+
+fn answer(step: Option<Step>, uri: &http::Uri) -> Result<Response<Body>, std::io::Error> {
+    let query = uri.query().unwrap_or_default();
+    let asked = |parameter: &str| query.split('&').find_map(|pair| pair.strip_prefix(parameter)?.strip_prefix('='));
+    let answer = match step.expect("a step") {
+        List(page, answer) => {
+            assert_eq!((asked("watch"), asked("continue")), (None, page), "{uri}");
+            answer
+        }
+        Watch(version, answer) => {
+            assert_eq!((asked("watch"), asked("resourceVersion")), (Some("true"), Some(version)), "{uri}");
+            answer
+        }
+    };
+    let (code, body) = match answer {
+        Text(body) => (200, body),
+        Refused(code) => (code, status(code).to_string()),
+        Broken => return Err(std::io::Error::other("broken")),
+    };
+    Ok(Response::builder().status(code).body(Body::from(body.into_bytes())).expect("a response"))
+}
+
+/// `expected`: the names in the table at the end, whether the watch is stale, and the failures so far.
+async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
+    let script = Arc::new(Mutex::new(VecDeque::from(script)));
+    let (ended, end) = oneshot::channel();
+    let ended = Arc::new(Mutex::new(Some(ended)));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (script, ended) = (Arc::clone(&script), Arc::clone(&ended));
+        async move {
+            let step = script.lock().expect("whole").pop_front();
+            if step.is_none() {
+                ended.lock().expect("whole").take().map(|ended| ended.send(()));
+                std::future::pending::<()>().await;
+            }
+            answer(step, request.uri())
+        }
+    });
+    let store = Arc::new(watch::Sender::new(View::default()));
+    let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+    let read = |object: v1::Namespace| {
+        let name = object.metadata.name.unwrap_or_default();
+        if name == "broken" { Reading::Broken(name, "broken".to_owned()) } else { Reading::Keep(Namespace { name }) }
+    };
+    let following = tokio::spawn(follow(Api::all(Client::new(service, "default")), None, read, feed));
+    end.await.expect("the script is played to its end");
+    following.abort();
+    let view = store.borrow();
+    let names: Vec<_> = view.namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
+    assert_eq!(names, expected);
+    let (_, freshness) = view.freshness().next().expect("it is watched");
+    assert_eq!((freshness.stale_since.is_some(), freshness.errors), (stale, errors));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_make_one_list_and_events_change_it() {
+    check(
+        vec![
+            List(None, page(&["a", "b"], "5", "next")),
+            List(Some("next"), page(&["c"], "5", "")),
+            Watch(
+                "5",
+                events(&[
+                    ("ADDED", namespace("d", "6")),
+                    ("MODIFIED", namespace("a", "7")),
+                    ("DELETED", namespace("b", "8")),
+                    (
+                        "BOOKMARK",
+                        json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}}),
+                    ),
+                ]),
+            ),
+            Watch("9", events(&[])),
+        ],
+        &["a", "c", "d"],
+        false,
+        0,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_watch_goes_on_where_it_broke_off() {
+    check(
+        vec![
+            List(None, page(&["a"], "5", "")),
+            Watch("5", events(&[("ADDED", namespace("b", "6"))])),
+            Watch("6", Broken),
+            Watch("6", Refused(503)),
+            Watch("6", events(&[("ADDED", namespace("c", "7"))])),
+        ],
+        &["a", "b", "c"],
+        false,
+        2,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_while_nobody_watched_is_gone_after_the_next_list() {
+    for expired in [Refused(410), events(&[("ERROR", status(410))])] {
+        check(
+            vec![
+                List(None, page(&["a", "b"], "5", "")),
+                Watch("5", expired),
+                List(None, page(&["b", "c"], "50", "")),
+                Watch("50", events(&[])),
+            ],
+            &["b", "c"],
+            false,
+            1,
+        )
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_away_leaves_the_last_state() {
+    check(
+        vec![List(None, page(&["a"], "5", "")), Watch("5", Refused(410)), List(None, Broken), List(None, Refused(500))],
+        &["a"],
+        true,
+        3,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_read_is_asked_for_again() {
+    check(
+        vec![
+            List(None, Text("{".to_owned())),
+            List(None, page(&["a"], "5", "")),
+            Watch("5", Text("{\"type\": \"ADDED\", \"object\": 1}\n".to_owned())),
+            List(None, page(&["b"], "6", "")),
+            Watch("6", events(&[])),
+        ],
+        &["b"],
+        false,
+        2,
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_parse_stops_nothing() {
+    check(
+        vec![
+            List(None, page(&["a", "broken"], "5", "")),
+            Watch("5", events(&[("MODIFIED", namespace("broken", "6")), ("ADDED", namespace("c", "7"))])),
+            Watch("7", events(&[])),
+        ],
+        &["a", "c"],
+        false,
+        0,
+    )
+    .await;
+}

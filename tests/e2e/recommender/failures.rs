@@ -1,0 +1,198 @@
+//! What the recommender does when what it needs is gone. These tests break their control plane, so they have one of their
+//! own and take turns.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{another, eventually};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use sandbox::{Component, Sandbox};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::Instant;
+
+use super::deployed::{Replica, deploy, leader, metric, process, replicas, restarts};
+use super::room::{PATIENCE, Room, first_container};
+use super::{CPU_OF_250M, deployment};
+
+/// How long the API server is away.
+const OUTAGE_SECONDS: f64 = 30.0;
+/// 700m lies in the bucket of CPU that ends at 707m, and a margin of 15 % makes that 813m.
+const CPU_OF_700M: &str = "813m";
+/// A crowd that no cluster should have in one namespace.
+const CROWD: usize = 5000;
+
+/// One workload for each of these tests. All are made at once, so that they wait for metrics-server together.
+const WORKLOADS: [&str; 4] = ["outage", "unmeasured", "killed", "crowd"];
+
+/// The sandbox of these tests while it is one test's turn. Its workload has its recommendation.
+struct Turn {
+    own: MutexGuard<'static, Option<Own>>,
+    room: Room,
+    workload: &'static str,
+    writes: Replica,
+}
+
+/// The sandbox, and the namespace of the workloads.
+struct Own {
+    sandbox: Sandbox,
+    namespace: String,
+}
+
+impl Own {
+    async fn make() -> Result<Self> {
+        let sandbox = another("failures").await?;
+        deploy(&sandbox).await?;
+        let room = Room::new(sandbox.client().await?, "shop").await?;
+        for workload in WORKLOADS {
+            room.deploy(workload, 2, "250m", "300Mi").await?;
+            room.autoscale(workload, deployment(workload), &json!({})).await?;
+        }
+        Ok(Self { sandbox, namespace: room.namespace })
+    }
+}
+
+impl Turn {
+    async fn take(workload: &'static str) -> Result<Self> {
+        static OWN: Mutex<Option<Own>> = Mutex::const_new(None);
+        let mut own = OWN.lock().await;
+        if own.is_none() {
+            *own = Some(Own::make().await?);
+        }
+        let Own { sandbox, namespace } = own.as_ref().context("just made")?;
+        let room = Room::of(sandbox.client().await?, namespace);
+        room.object_with_target(workload, "cpu", CPU_OF_250M).await?;
+        let writes = leader(&room.client).await?;
+        Ok(Self { own, room, workload, writes })
+    }
+
+    fn sandbox(&self) -> Result<&Sandbox> {
+        Ok(&self.own.as_ref().context("it was made with the first turn")?.sandbox)
+    }
+
+    async fn use_from_now_on(&self, cpu: &str, memory: &str) -> Result<()> {
+        let usage = json!({"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory});
+        self.room.annotate_pods(self.workload, &usage).await
+    }
+
+    /// The pods use more from now on; the recommender notices if it works.
+    async fn expect_to_follow_usage(&self) -> Result<()> {
+        self.use_from_now_on("700m", "300Mi").await?;
+        self.room.object_with_target(self.workload, "cpu", CPU_OF_700M).await.map(drop)
+    }
+
+    async fn recommendation(&self) -> Result<Value> {
+        Ok(self.room.object(self.workload).await?["status"]["recommendation"].clone())
+    }
+}
+
+/// Waits until a replica's metric is so.
+async fn await_metric(replica: &Replica, name: &str, what: &str, is_so: impl Fn(f64) -> bool) -> Result<()> {
+    eventually(&format!("{name} is {what}"), PATIENCE, async || {
+        let value = metric(replica, name).await?;
+        ensure!(is_so(value), "it is {value}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender_at_work() -> Result<()> {
+    let turn = Turn::take("outage").await?;
+    let client = &turn.room.client;
+    let all = replicas(client).await?;
+    let mut before = Vec::new();
+    for replica in &all {
+        before.push((process(client, replica).await?, restarts(client, replica).await?));
+    }
+    turn.sandbox()?.stop(Component::KubeApiserver).await?;
+    for replica in &all {
+        // The sum over nine watches.
+        let long = 9.0 * OUTAGE_SECONDS;
+        await_metric(replica, "vpa_recommender_watch_stale_seconds", "half a minute", |sum| sum >= long).await?;
+    }
+    turn.sandbox()?.start(Component::KubeApiserver).await?;
+    for replica in &all {
+        await_metric(replica, "vpa_recommender_watch_stale_seconds", "zero", |sum| sum == 0.0).await?;
+    }
+    turn.expect_to_follow_usage().await?;
+    for (replica, before) in all.iter().zip(before) {
+        let after = (process(client, replica).await?, restarts(client, replica).await?);
+        assert_eq!(after, before, "{} went on in the same process", replica.pod);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn recommendations_freeze_while_nobody_measures_usage_and_a_metric_says_so() -> Result<()> {
+    let turn = Turn::take("unmeasured").await?;
+    turn.sandbox()?.stop(Component::MetricsServer).await?;
+    // By then the last good answer has been worked into the status.
+    await_metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds", "three seconds", |age| age > 3.0)
+        .await?;
+    let frozen = turn.recommendation().await?;
+    turn.use_from_now_on("0", "0").await?;
+    let age_before = metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds").await?;
+    await_metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds", "ten seconds more", |age| {
+        age > age_before + 10.0
+    })
+    .await?;
+    assert_eq!(turn.recommendation().await?, frozen, "ten failed rounds changed nothing");
+    turn.sandbox()?.start(Component::MetricsServer).await?;
+    await_metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds", "zero", |age| age == 0.0).await?;
+    turn.expect_to_follow_usage().await
+}
+
+#[tokio::test]
+async fn a_recommender_that_is_killed_starts_again_and_loses_no_recommendation() -> Result<()> {
+    let turn = Turn::take("killed").await?;
+    let client = &turn.room.client;
+    let before = restarts(client, &turn.writes).await?;
+    let killed = process(client, &turn.writes).await?;
+    let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status()?;
+    ensure!(status.success(), "kill -9 {killed}");
+    eventually("its container is started again", PATIENCE, async || {
+        // Whatever happens meanwhile, what was recommended stays.
+        let cpu = first_container(&turn.room.object(turn.workload).await?)["target"]["cpu"].clone();
+        assert_eq!(cpu, CPU_OF_250M);
+        let now = restarts(client, &turn.writes).await?;
+        ensure!(now > before, "{now} restarts");
+        Ok(())
+    })
+    .await?;
+    await_metric(&turn.writes, "vpa_recommender_watch_synced", "nine watches", |synced| synced > 8.5).await?;
+    leader(client).await?;
+    turn.expect_to_follow_usage().await
+}
+
+#[tokio::test]
+async fn five_thousand_objects_all_get_a_status() -> Result<()> {
+    let turn = Turn::take("crowd").await?;
+    let started = Instant::now();
+    let names = (0..CROWD).map(|number| format!("crowd-{number}"));
+    let none = json!({});
+    stream::iter(names)
+        .map(|name| {
+            let (room, none) = (&turn.room, &none);
+            async move { room.autoscale(&name, deployment("crowd"), none).await }
+        })
+        .buffer_unordered(32)
+        .try_collect::<Vec<()>>()
+        .await?;
+    println!("{CROWD} objects were made within {:.1} s", started.elapsed().as_secs_f64());
+    let made = Instant::now();
+    eventually("each has its target", PATIENCE, async || {
+        // The workload's own object is one more.
+        let count = turn.room.count_with_target("crowd", CPU_OF_250M).await?;
+        ensure!(count == CROWD + 1, "{count} of {} have it", CROWD + 1);
+        Ok(())
+    })
+    .await?;
+    println!("all had their recommendation {:.1} s after that", made.elapsed().as_secs_f64());
+    turn.room.delete_autoscalers_of("crowd").await?;
+    eventually("the recommender forgets them", PATIENCE, async || {
+        let writes = leader(&turn.room.client).await?;
+        let known = metric(&writes, "vpa_recommender_vpa_objects_count").await?;
+        ensure!(known < 100.0, "it knows {known}");
+        Ok(())
+    })
+    .await
+}
