@@ -71,6 +71,8 @@ fn is_ready(node: Option<&Node>) -> bool {
 fn node(number: u16) -> Result<Node> {
     let name = format!("node-{number}");
     let size = json!({"cpu": "32", "memory": "128Gi", "ephemeral-storage": "1Ti", "pods": "1000"});
+    // KWOK sets a node's state anew when it was not ready for a while, and takes away addresses that lack a hostname.
+    let addresses = json!([{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]);
     let node = json!({
         "metadata": {
             "name": name,
@@ -78,7 +80,7 @@ fn node(number: u16) -> Result<Node> {
             // Where metrics-server finds this node's usage at the kubelet that KWOK plays for all nodes.
             "annotations": {"metrics.k8s.io/resource-metrics-path": format!("/metrics/nodes/{name}/metrics/resource")},
         },
-        "status": {"allocatable": size, "capacity": size},
+        "status": {"addresses": addresses, "allocatable": size, "capacity": size},
     });
     serde_json::from_value(node).context("build a node")
 }
