@@ -138,6 +138,13 @@ impl Watches {
         self
     }
 
+    /// Returns when one of the watches has ended. They never do by themselves, so the view can no longer be trusted then.
+    pub async fn ended(&mut self) {
+        if let Some(Err(error)) = self.tasks.join_next().await {
+            tracing::error!(%error, "a watch ended");
+        }
+    }
+
     fn namespaced<K>(&self) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,

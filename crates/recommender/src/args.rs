@@ -44,7 +44,8 @@ pub struct Args {
     /// Objects that name this recommender are handled; the one called default also handles those that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]
     pub recommender_name: String,
-    /// How often usage is read and everything is computed anew. Changes of pods and objects are taken up at once.
+    /// How often usage is read and everything is computed anew, from when all watches are synced. Changes of pods and
+    /// objects are taken up at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub recommender_interval: GoDuration,
     /// Keep no history of pods that no VPA object selects.

@@ -19,6 +19,8 @@ use crate::state::State;
 const SETTLE: Duration = Duration::from_secs(1);
 /// Upstream's health check allows so many intervals without activity.
 const PATIENCE: u32 = 5;
+/// With a short interval, one request that is waited for must not look like a standstill.
+const LEAST_PATIENCE: Duration = Duration::from_mins(2);
 
 /// The state, shared by the task that keeps it current and the one that decides from it. Clones share it.
 #[derive(Clone)]
@@ -62,11 +64,13 @@ pub(crate) struct Ingest {
 
 impl Ingest {
     /// Runs until it is dropped, or until nobody feeds the view any more.
-    pub(crate) async fn run(mut self) -> anyhow::Result<()> {
-        self.view.wait_for(View::is_synced).await?;
+    pub(crate) async fn run(mut self) {
+        if self.view.wait_for(View::is_synced).await.is_err() {
+            return;
+        }
         tracing::info!("all watches are synced");
         self.synced.ready();
-        self.activity.expect_every(self.interval * PATIENCE, Instant::now());
+        self.activity.expect_every((self.interval * PATIENCE).max(LEAST_PATIENCE), Instant::now());
         // Upstream waits for one interval before its first round.
         let mut rounds = interval(self.interval);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -76,7 +80,9 @@ impl Ingest {
                 _ = rounds.tick() => self.round().await,
                 Some(kill) = self.kills.recv() => self.take_up(Some(kill)),
                 changed = self.view.changed() => {
-                    changed?;
+                    if changed.is_err() {
+                        return;
+                    }
                     sleep(SETTLE).await;
                     self.take_up(None);
                 }

@@ -44,7 +44,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
 
     let source = MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref());
     let (report_kill, kills) = mpsc::channel(MAX_WAITING_KILLS);
-    let watches = Watches::new(chassis.client.clone(), scope).pods(report_kill).controllers().autoscalers().scales();
+    let mut watches =
+        Watches::new(chassis.client.clone(), scope).pods(report_kill).controllers().autoscalers().scales();
     let metrics = Metrics::register(&chassis.registry, watches.view())?;
     let shared = Shared::new(state);
     let ingest = Ingest {
@@ -57,12 +58,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         activity: chassis.activity.clone(),
         synced: chassis.readiness.condition("watches"),
     };
-    let shutdown = chassis.shutdown.clone();
-    chassis.tasks.spawn("ingest", async move {
-        // The watches last as long as the task.
-        let _watches = watches;
-        shutdown.run_until_cancelled(ingest.run()).await.unwrap_or(Ok(()))
-    });
+    chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
+    chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
 
     let writer = Writer::new(chassis.client.clone(), usize::from(update_worker_count), metrics.clone());
     let shutdown = chassis.shutdown.clone();

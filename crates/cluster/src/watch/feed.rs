@@ -87,18 +87,29 @@ impl<T: Entry> Feed<T> {
             objects.extend(broken.iter().filter_map(|key| table.get(key)).cloned());
             table.reset(objects)
         });
-        self.note(Freshness::listed);
+        self.is_up(Freshness::listed);
     }
 
     /// The watch is up, from where it broke off.
     pub(super) fn resumed(&self) {
-        self.note(Freshness::resumed);
+        self.is_up(Freshness::resumed);
+    }
+
+    fn is_up(&self, change: impl FnOnce(&mut Freshness)) {
+        if let (_, Some(since)) = self.note(change) {
+            tracing::info!(resource = self.resource.name(), down_since = %since, "watch is up again");
+        }
     }
 
     /// The watch is down.
     pub(super) fn failed(&self, failure: &Failure) {
-        tracing::warn!(resource = self.resource.name(), error = %failure, "watch failed, the last state stays");
-        self.note(|freshness| freshness.failed(Timestamp::now()));
+        let resource = self.resource.name();
+        let was_stale = self.note(|freshness| freshness.failed(Timestamp::now())).1.is_some();
+        if was_stale {
+            tracing::debug!(resource, error = %failure, "watch failed again");
+        } else {
+            tracing::warn!(resource, error = %failure, "watch failed, the last state stays; trying on");
+        }
     }
 
     fn reject(&self, reason: &str) {
@@ -115,14 +126,16 @@ impl<T: Entry> Feed<T> {
         changes.iter().for_each(&self.on_change);
     }
 
-    /// Counters alone wake nobody; becoming synced, stale or current again does.
-    fn note(&self, change: impl FnOnce(&mut Freshness)) {
+    /// Counters alone wake nobody; becoming synced, stale or current again does. Gives what was synced and stale before.
+    fn note(&self, change: impl FnOnce(&mut Freshness)) -> (bool, Option<Timestamp>) {
+        let mut before = (false, None);
         self.store.send_if_modified(|view| {
             let freshness = view.freshness.entry(self.resource).or_default();
-            let before = (freshness.synced, freshness.stale_since);
+            before = (freshness.synced, freshness.stale_since);
             change(freshness);
             before != (freshness.synced, freshness.stale_since)
         });
+        before
     }
 }
 
