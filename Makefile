@@ -5,8 +5,9 @@ demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it runn
 	cargo build --locked --workspace --bins
 	target/debug/demo
 
+# Programs and tests are built in one go, so that they share the dependencies as the tests need them.
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
-	cargo build --locked --workspace --bins
+	cargo build --locked --workspace --bins --tests --examples
 	cargo test --locked --workspace
 
 lint:
