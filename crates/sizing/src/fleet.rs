@@ -5,6 +5,7 @@
 //! Source: upstream `pkg/recommender/model/cluster.go` and `vpa.go`. Unlike there, rules that an autoscaler sets for a container end
 //! with the autoscaler or the field, stored history survives a change of the selector, and merging changes nothing that is shared.
 
+mod abandoned;
 mod autoscaler;
 mod garbage;
 mod group;

@@ -355,3 +355,36 @@ proptest! {
         prop_assert!(fleet.checkpoints(&id("web"), later).is_some());
     }
 }
+
+#[test]
+fn a_container_is_abandoned_when_it_is_old_and_running_pods_do_without_it() {
+    let heard = start() + minutes(59);
+    let soon = heard + SignedDuration::from_hours(8 * 24) - SignedDuration::from_secs(1);
+    let late = heard + SignedDuration::from_hours(8 * 24);
+    let mut fleet = web();
+    assert!(!fleet.is_abandoned(&id("web"), "app", None, late), "its pod has it");
+    assert!(fleet.is_abandoned(&id("web"), "old", Some(heard), late));
+    assert!(fleet.is_abandoned(&id("web"), "old", None, late), "nothing was ever heard of it");
+    assert!(!fleet.is_abandoned(&id("web"), "old", Some(heard), soon), "it may come back");
+    assert!(!fleet.is_abandoned(&id("other"), "old", Some(heard), late), "there is no such autoscaler");
+    fleet.apply_pod(PodSpec { containers: vec!["new".to_owned()], ..pod("web-1", &[("app", "web")]) }, late);
+    assert!(!fleet.is_abandoned(&id("web"), "app", None, soon), "its live history is young");
+    assert!(fleet.is_abandoned(&id("web"), "app", None, late));
+    fleet.apply_pod(PodSpec { phase: Phase::Succeeded, ..pod("web-1", &[("app", "web")]) }, late);
+    assert!(!fleet.is_abandoned(&id("web"), "old", Some(heard), late), "no pod runs to show that it is gone");
+}
+
+#[test]
+fn a_forgotten_container_takes_no_share_of_the_minimum() {
+    let mut fleet = web();
+    let late = start() + SignedDuration::from_hours(8 * 24 + 1);
+    let stored = fleet.checkpoints(&id("web"), late).unwrap().remove("app").unwrap();
+    fleet.load_checkpoint(&id("web"), "old", &stored, late).unwrap();
+    fleet.apply_pod(PodSpec { containers: vec!["new".to_owned()], ..pod("web-1", &[("app", "web")]) }, late);
+    let names = |fleet: &Fleet| fleet.histories(&id("web")).unwrap().into_keys().collect::<Vec<_>>();
+    assert_eq!(names(&fleet), ["app", "new", "old"]);
+    for (container, left) in [("old", vec!["app", "new"]), ("app", vec!["new"]), ("new", vec!["new"])] {
+        fleet.forget_container(&id("web"), container, late);
+        assert_eq!(names(&fleet), left);
+    }
+}

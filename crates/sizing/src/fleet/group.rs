@@ -38,7 +38,7 @@ impl History {
     }
 
     /// Whether it is too old to mean anything. Age counts from the last CPU sample, or from the start when there was none.
-    fn is_expired(&self, retention_ns: i64, now: Instant) -> bool {
+    pub(super) fn is_expired(&self, retention_ns: i64, now: Instant) -> bool {
         let last = if self.aggregate.samples() == 0 { self.created } else { self.aggregate.last_sample() };
         now.since(last) >= retention_ns
     }
