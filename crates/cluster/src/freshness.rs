@@ -11,6 +11,8 @@ pub enum Resource {
     Controllers(crate::WellKnown),
     /// `VerticalPodAutoscaler` objects.
     Autoscalers,
+    /// `VerticalPodAutoscalerCheckpoint` objects.
+    Checkpoints,
     /// `LimitRange` objects.
     LimitRanges,
     /// Namespaces.
@@ -24,6 +26,7 @@ impl Resource {
             Self::Pods => "pods",
             Self::Controllers(kind) => kind.plural(),
             Self::Autoscalers => "verticalpodautoscalers",
+            Self::Checkpoints => "verticalpodautoscalercheckpoints",
             Self::LimitRanges => "limitranges",
             Self::Namespaces => "namespaces",
         }

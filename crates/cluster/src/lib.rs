@@ -1,6 +1,6 @@
 //! The part of a Kubernetes cluster that can change a decision, held in memory and kept current by watches.
 //!
-//! * [`View`]: plain tables of [`Pod`], [`Controller`], [`Autoscaler`], [`LimitRange`], namespaces and scale
+//! * [`View`]: plain tables of [`Pod`], [`Controller`], [`Autoscaler`], [`Checkpoint`], [`LimitRange`], namespaces and scale
 //!   subresources, each trimmed to what a decision reads, changed only by `apply`, `delete` and `reset`.
 //! * [`Watches`]: keeps a [`View`] current. Errors never empty it: it keeps its last state, says since when it is stale
 //!   and tries again for ever.
@@ -10,6 +10,7 @@
 //! Nothing here writes to the cluster.
 
 mod autoscaler;
+mod checkpoint;
 mod controller;
 mod freshness;
 mod limit_range;
@@ -25,6 +26,7 @@ mod view;
 mod watch;
 
 pub use autoscaler::Autoscaler;
+pub use checkpoint::Checkpoint;
 pub use controller::{Controller, WellKnown};
 pub use freshness::{Freshness, Resource};
 pub use limit_range::{LimitRange, LimitRangeItem, LimitType};

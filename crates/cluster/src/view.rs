@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::autoscaler::Autoscaler;
+use crate::checkpoint::Checkpoint;
 use crate::controller::{Controller, WellKnown};
 use crate::freshness::{Freshness, Resource};
 use crate::limit_range::LimitRange;
@@ -20,6 +21,8 @@ pub struct View {
     pub pods: Table<Pod>,
     /// `VerticalPodAutoscaler` objects. One that stops parsing stays as it last was.
     pub autoscalers: Table<Autoscaler>,
+    /// `VerticalPodAutoscalerCheckpoint` objects. One that stops parsing stays as it last was.
+    pub checkpoints: Table<Checkpoint>,
     /// `LimitRange` objects.
     pub limit_ranges: Table<LimitRange>,
     /// Namespaces.

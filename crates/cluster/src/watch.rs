@@ -19,9 +19,12 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use api::ParseError;
+use api::checkpoint::VerticalPodAutoscalerCheckpoint;
 use api::vpa::VerticalPodAutoscaler;
 
 use crate::autoscaler::{self, Autoscaler};
+use crate::checkpoint::Checkpoint;
 use crate::controller::{Controller, WellKnown};
 use crate::freshness::Resource;
 use crate::limit_range::LimitRange;
@@ -97,14 +100,21 @@ impl Watches {
     /// Watches `VerticalPodAutoscaler` objects. One that does not parse is logged and counted; its last good state stays.
     #[must_use]
     pub fn autoscalers(mut self) -> Self {
-        let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
-        let api: Api<DynamicObject> = match &self.scope.namespace {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        };
+        let api = self.loosely_typed::<VerticalPodAutoscaler>();
         let feed = Feed::new(Resource::Autoscalers, &self.store, |view| &mut view.autoscalers);
         let scope = self.scope.clone();
-        self.tasks.spawn(follow(api, None, move |object| read_autoscaler(&scope, object), feed));
+        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Autoscaler::trim), feed));
+        self
+    }
+
+    /// Watches `VerticalPodAutoscalerCheckpoint` objects. One that does not parse is logged and counted; its last good
+    /// state stays. Each of our own writes changes the view, so these are best watched into a view of their own.
+    #[must_use]
+    pub fn checkpoints(mut self) -> Self {
+        let api = self.loosely_typed::<VerticalPodAutoscalerCheckpoint>();
+        let feed = Feed::new(Resource::Checkpoints, &self.store, |view| &mut view.checkpoints);
+        let scope = self.scope.clone();
+        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Checkpoint::trim), feed));
         self
     }
 
@@ -145,6 +155,15 @@ impl Watches {
         }
     }
 
+    /// Objects of which one may not parse and the others must not suffer.
+    fn loosely_typed<K: kube::Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<K>(&());
+        match &self.scope.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
     fn namespaced<K>(&self) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -164,13 +183,17 @@ fn keep_within<T: crate::Entry<Key = ObjectKey>>(
     if scope.includes(&key(&object).namespace) { Reading::Keep(object) } else { Reading::Outside(object.key()) }
 }
 
-fn read_autoscaler(scope: &Scope, object: DynamicObject) -> Reading<Autoscaler> {
+fn read_loose<T: crate::Entry<Key = ObjectKey>>(
+    scope: &Scope,
+    object: DynamicObject,
+    trim: impl FnOnce(DynamicObject) -> Result<T, ParseError>,
+) -> Reading<T> {
     let key = autoscaler::key(object.meta());
     if !scope.includes(&key.namespace) {
         return Reading::Outside(key);
     }
-    match Autoscaler::trim(object) {
-        Ok(autoscaler) => Reading::Keep(autoscaler),
+    match trim(object) {
+        Ok(object) => Reading::Keep(object),
         Err(error) => Reading::Broken(key, error.to_string()),
     }
 }

@@ -1,0 +1,114 @@
+//! A `VerticalPodAutoscalerCheckpoint` object, parsed from its loose form and stripped of metadata that changes no decision.
+
+use api::ParseError;
+use api::checkpoint::{self, VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus};
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+
+use crate::autoscaler::key;
+use crate::table::{Entry, ObjectKey};
+
+/// A `VerticalPodAutoscalerCheckpoint` object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique identifier: an object of the same name made later is another checkpoint.
+    pub uid: String,
+    /// When the object was made.
+    pub created: Option<Timestamp>,
+    /// Which container of which autoscaler it is for; its name need not say so.
+    pub spec: VerticalPodAutoscalerCheckpointSpec,
+    /// What is stored, if anything is.
+    pub status: Option<VerticalPodAutoscalerCheckpointStatus>,
+}
+
+impl Checkpoint {
+    /// Reads an object, or says which field cannot be read.
+    pub(crate) fn trim(loose: DynamicObject) -> Result<Self, ParseError> {
+        let key = key(&loose.metadata);
+        let value = serde_json::to_value(loose).map_err(|error| ParseError {
+            kind: "VerticalPodAutoscalerCheckpoint".to_owned(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            field: ".".to_owned(),
+            reason: error.to_string(),
+        })?;
+        let object = checkpoint::parse(value)?;
+        Ok(Self {
+            key,
+            uid: object.metadata.uid.unwrap_or_default(),
+            created: object.metadata.creation_timestamp.map(|time| time.0),
+            spec: object.spec,
+            status: object.status,
+        })
+    }
+
+    /// The autoscaler that it belongs to.
+    pub fn autoscaler(&self) -> ObjectKey {
+        ObjectKey::new(&self.key.namespace, &self.spec.vpa_object_name)
+    }
+}
+
+impl Entry for Checkpoint {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn trim(status: Value) -> Result<Checkpoint, ParseError> {
+        let mut object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1",
+            "kind": "VerticalPodAutoscalerCheckpoint",
+            "metadata": {
+                "namespace": "shop", "name": "web-main", "uid": "c1", "resourceVersion": "7",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "spec": {"vpaObjectName": "web", "containerName": "main"},
+        });
+        if !status.is_null() {
+            object["status"] = status;
+        }
+        Checkpoint::trim(serde_json::from_value(object).expect("an object"))
+    }
+
+    #[test]
+    fn an_object_without_status_holds_nothing() {
+        let expected = Checkpoint {
+            key: ObjectKey::new("shop", "web-main"),
+            uid: "c1".to_owned(),
+            created: "2026-01-01T00:00:00Z".parse().ok(),
+            spec: VerticalPodAutoscalerCheckpointSpec {
+                vpa_object_name: "web".to_owned(),
+                container_name: "main".to_owned(),
+            },
+            status: None,
+        };
+        assert_eq!(trim(Value::Null), Ok(expected));
+        assert_eq!(trim(Value::Null).expect("an object").autoscaler(), ObjectKey::new("shop", "web"));
+    }
+
+    #[test]
+    fn weights_are_read_to_the_last_bit() {
+        let histogram = json!({"bucketWeights": {"8": 9957}, "totalWeight": 149.355_173_068_049_82});
+        let status = trim(json!({"version": "v3", "cpuHistogram": histogram})).expect("an object").status;
+        let histogram = status.expect("a status").cpu_histogram;
+        assert_eq!(histogram.bucket_weights, [(8, 9957)].into());
+        assert_eq!(histogram.total_weight.to_bits(), 149.355_173_068_049_82_f64.to_bits());
+    }
+
+    #[test]
+    fn a_field_that_does_not_parse_is_named() {
+        let error = trim(json!({"cpuHistogram": {"bucketWeights": {"x": 1}}})).expect_err("x is no bucket");
+        assert_eq!((error.namespace.as_str(), error.name.as_str()), ("shop", "web-main"));
+        assert!(error.field.contains("bucketWeights"), "{error}");
+    }
+}
