@@ -10,11 +10,14 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 /// Program, then what it may write, as `verb group/resource`. The same table as in the documents of the architecture:
-/// the recommender writes VPA status and its Lease, and never touches a pod.
+/// the recommender writes VPA status, VPA checkpoints and its Lease, and never touches a pod.
 const WRITES: &[(&str, &[&str])] = &[(
     "recommender",
     &[
+        "create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
         "create coordination.k8s.io/leases",
+        "delete autoscaling.k8s.io/verticalpodautoscalercheckpoints",
+        "patch autoscaling.k8s.io/verticalpodautoscalercheckpoints",
         "patch autoscaling.k8s.io/verticalpodautoscalers/status",
         "patch coordination.k8s.io/leases",
         "update coordination.k8s.io/leases",

@@ -1,7 +1,10 @@
-//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch each.
+//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch each, and in
+//! `act/checkpoint.rs` the checkpoints.
 //!
 //! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that the status of an object
 //! that was deleted and made again in the meantime is not written to its successor.
+
+pub(crate) mod checkpoint;
 
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! The recommender's flags: upstream's names and defaults for everything that is here.
 //!
-//! Flags of upstream that are missing here (checkpoints, history from Prometheus, external metrics) are refused, not ignored.
+//! Flags of upstream that are missing here (history from Prometheus, external metrics) are refused, not ignored.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use model::{Quantity, ResourceList, ResourceName};
 use runtime::{CommonArgs, FeatureGates, Gate, GoDuration, LeaderElectionArgs, Program, Stage};
 use sizing::{Config, MemoryRules, Percentiles};
 
+use crate::storage::Storage;
+
 /// What sets the recommender's command line apart.
 pub const PROGRAM: Program = Program {
     name: "recommender",
@@ -20,6 +22,9 @@ pub const PROGRAM: Program = Program {
 
 /// Lets autoscalers set their own memory rules.
 const PER_AUTOSCALER_RULES: &str = "PerVPAConfig";
+
+/// What `--min-checkpoints` is when nobody sets it.
+pub(crate) const DEFAULT_MIN_CHECKPOINTS: i64 = 10;
 
 /// The gates that all programs of the suite know. The others concern the updater and the webhook.
 const GATES: [Gate; 3] = [
@@ -54,6 +59,18 @@ pub struct Args {
     /// How many objects are written at the same time.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub update_worker_count: u16,
+    /// Where history comes from that is older than this process: checkpoint, or empty, which is the same.
+    #[arg(long, default_value = "", value_name = "STORAGE")]
+    pub storage: Storage,
+    /// How long after each round checkpoints are written; what is left waits for the next round.
+    #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
+    pub checkpoints_timeout: GoDuration,
+    /// How often checkpoints are looked for that nobody needs any more. They go at the second look.
+    #[arg(long, default_value = "10m0s", value_name = "DURATION", value_parser = positive_duration)]
+    pub checkpoints_gc_interval: GoDuration,
+    /// Deprecated: has no effect.
+    #[arg(long, default_value_t = DEFAULT_MIN_CHECKPOINTS, value_name = "COUNT")]
+    pub min_checkpoints: i64,
     /// The only namespace to look at. Empty means all.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
     pub vpa_object_namespace: String,
@@ -261,6 +278,9 @@ mod tests {
         let args = parse("").expect("no flag is required");
         assert_eq!((args.recommender_name.as_str(), args.update_worker_count), ("default", 10));
         assert_eq!(args.recommender_interval.0, Duration::from_mins(1));
+        assert_eq!(args.checkpoints_timeout.0, Duration::from_mins(1));
+        assert_eq!(args.checkpoints_gc_interval.0, Duration::from_mins(10));
+        assert_eq!((args.storage, args.min_checkpoints), (Storage::Checkpoint, 10));
         assert_eq!(args.common.address.to_string(), ":8942");
         assert_eq!(args.election.leader_elect_resource_name, "vpa-recommender-lease");
     }
@@ -303,12 +323,21 @@ mod tests {
     }
 
     #[test]
+    fn checkpoints_are_the_storage_by_either_name_and_a_slip_is_noticed() {
+        for line in ["", "--storage=", "--storage=checkpoint"] {
+            assert_eq!(parse(line).expect(line).storage, Storage::Checkpoint, "{line}");
+        }
+        assert!(parse("--storage=checkpoints").is_err());
+    }
+
+    #[test]
     fn what_is_not_there_yet_is_refused() {
         for line in [
             "--storage=prometheus",
             "--prometheus-address=http://x",
             "--use-external-metrics",
-            "--checkpoints-timeout=1m",
+            "--checkpoints-timeout=0s",
+            "--checkpoints-gc-interval=0s",
             "--feature-gates=Nonsense=true",
             "--recommender-interval=0s",
             "--update-worker-count=0",

@@ -28,11 +28,13 @@ pub(crate) struct Shared {
     state: Arc<Mutex<State>>,
     /// Counts the changes.
     revision: watch::Sender<u64>,
+    /// Counts the rounds of usage.
+    rounds: watch::Sender<u64>,
 }
 
 impl Shared {
     pub(crate) fn new(state: State) -> Self {
-        Self { state: Arc::new(Mutex::new(state)), revision: watch::Sender::new(0) }
+        Self { state: Arc::new(Mutex::new(state)), revision: watch::Sender::new(0), rounds: watch::Sender::new(0) }
     }
 
     /// Every step leaves the state whole, so a panic elsewhere leaves nothing half-done.
@@ -45,6 +47,11 @@ impl Shared {
         self.revision.subscribe()
     }
 
+    /// Wakes after rounds of usage.
+    pub(crate) fn rounds(&self) -> watch::Receiver<u64> {
+        self.rounds.subscribe()
+    }
+
     fn changed(&self) {
         self.revision.send_modify(|revision| *revision = revision.wrapping_add(1));
     }
@@ -54,6 +61,8 @@ impl Shared {
 pub(crate) struct Ingest {
     pub(crate) shared: Shared,
     pub(crate) view: watch::Receiver<View>,
+    /// The checkpoints, which change too often to wake anybody.
+    pub(crate) stored: watch::Receiver<View>,
     pub(crate) kills: mpsc::Receiver<OomKill>,
     pub(crate) source: MetricsApi,
     pub(crate) metrics: Metrics,
@@ -65,8 +74,10 @@ pub(crate) struct Ingest {
 impl Ingest {
     /// Runs until it is dropped, or until nobody feeds the view any more.
     pub(crate) async fn run(mut self) {
-        if self.view.wait_for(View::is_synced).await.is_err() {
-            return;
+        for view in [&mut self.view, &mut self.stored] {
+            if view.wait_for(View::is_synced).await.is_err() {
+                return;
+            }
         }
         tracing::info!("all watches are synced");
         self.synced.ready();
@@ -96,9 +107,11 @@ impl Ingest {
         let metrics = self.metrics.clone();
         let mut steps = metrics.steps();
         block_in_place(|| {
-            let view = self.view.borrow_and_update();
+            self.view.mark_unchanged();
+            let view = self.view.borrow();
             let mut state = self.shared.lock();
             state.load_autoscalers(&view);
+            self.load_checkpoints(&mut state);
             steps.done("LoadVPAs");
             state.load_pods(&view, Timestamp::now());
             steps.done("LoadPods");
@@ -125,6 +138,19 @@ impl Ingest {
             steps.done("GarbageCollect");
         });
         self.shared.changed();
+        self.shared.rounds.send_modify(|round| *round = round.wrapping_add(1));
+    }
+
+    /// Adds what was stored before to what is measured; a checkpoint that cannot be used is reported once.
+    fn load_checkpoints(&self, state: &mut State) {
+        let loaded = state.load_checkpoints(&self.stored.borrow().checkpoints, Timestamp::now());
+        for (checkpoint, error) in &loaded.refused {
+            tracing::warn!(%checkpoint, %error, "the checkpoint cannot be used");
+        }
+        if loaded.accepted > 0 {
+            tracing::info!(count = loaded.accepted, "loaded checkpoints");
+        }
+        self.metrics.checkpoints.loaded(loaded.accepted, loaded.refused.len());
     }
 
     /// Takes up what happened between two rounds.
@@ -132,9 +158,12 @@ impl Ingest {
         block_in_place(|| {
             let shared = self.shared.clone();
             let mut state = shared.lock();
+            self.view.mark_unchanged();
             {
-                let view = self.view.borrow_and_update();
-                state.load_autoscalers(&view);
+                let view = self.view.borrow();
+                if state.load_autoscalers(&view) {
+                    self.load_checkpoints(&mut state);
+                }
                 state.load_pods(&view, Timestamp::now());
             }
             self.add_kills(&mut state, kill);

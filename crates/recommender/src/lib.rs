@@ -6,16 +6,19 @@
 //! * [`state`]: what is known, in memory and without input or output.
 //! * [`decide`]: from what is known to the status of one object, as a pure function.
 //! * [`act`]: the only writes.
+//! * [`storage`]: where history comes from that is older than this process; `checkpoint` is what there is.
 //! * [`metrics`]: what is measured about all this.
 
 pub mod act;
 pub mod args;
+mod checkpoint;
 pub mod decide;
 mod ingest;
 pub mod metrics;
 mod policies;
 mod run;
 pub mod state;
+pub mod storage;
 
 pub use args::{Args, PROGRAM};
 pub use run::run;

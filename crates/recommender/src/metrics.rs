@@ -1,11 +1,12 @@
 //! What is measured about the recommender. Names, labels and buckets are upstream's where it has the same thing
 //! (`pkg/utils/metrics/recommender/recommender.go`); the others say whether what it knows is current.
 
+mod checkpoints;
 mod freshness;
 mod objects;
 mod source;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cluster::{Autoscaler, View};
 use jiff::Timestamp;
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::act::Outcome;
 use crate::state::{Decision, Ingested};
+use checkpoints::Checkpoints;
 use freshness::WatchFreshness;
 use source::SourceFreshness;
 
@@ -41,11 +43,13 @@ pub struct Metrics {
     kills: IntCounterVec,
     writes: IntCounterVec,
     source: SourceFreshness,
+    /// What becomes of checkpoints.
+    pub(crate) checkpoints: Checkpoints,
 }
 
 impl Metrics {
-    /// Adds the metrics to a registry. `view` is asked for the state of its watches whenever metrics are read.
-    pub fn register(registry: &Registry, view: watch::Receiver<View>) -> Result<Self, prometheus::Error> {
+    /// Adds the metrics to a registry. `views` are asked for the state of their watches whenever metrics are read.
+    pub fn register(registry: &Registry, views: Vec<watch::Receiver<View>>) -> Result<Self, prometheus::Error> {
         let counter = |name, help, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
         let latency = HistogramOpts::new(
             "vpa_recommender_recommendation_latency_seconds",
@@ -90,9 +94,10 @@ impl Metrics {
                 &["result"],
             )?,
             source: SourceFreshness::new()?,
+            checkpoints: Checkpoints::new()?,
         };
         metrics.start_at_zero();
-        let all: [Box<dyn Collector>; 10] = [
+        let all: [Box<dyn Collector>; 11] = [
             Box::new(metrics.objects.clone()),
             Box::new(metrics.recommendation_latency.clone()),
             Box::new(metrics.steps.clone()),
@@ -102,7 +107,8 @@ impl Metrics {
             Box::new(metrics.kills.clone()),
             Box::new(metrics.writes.clone()),
             Box::new(metrics.source.clone()),
-            Box::new(WatchFreshness::new(view)?),
+            Box::new(metrics.checkpoints.clone()),
+            Box::new(WatchFreshness::new(views)?),
         ];
         all.into_iter().try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)
@@ -164,6 +170,11 @@ impl Metrics {
         }
     }
 
+    /// A step outside the main loop took so long.
+    pub fn step(&self, step: &str, took: Duration) {
+        self.steps.with_label_values(&[step]).observe(took.as_secs_f64());
+    }
+
     /// Measures the steps of one round.
     pub fn steps(&self) -> Steps<'_> {
         let now = Instant::now();
@@ -188,7 +199,7 @@ impl Steps<'_> {
     }
 
     fn observe(&self, step: &str, from: Instant, to: Instant) {
-        self.metrics.steps.with_label_values(&[step]).observe(to.duration_since(from).as_secs_f64());
+        self.metrics.step(step, to.duration_since(from));
     }
 }
 

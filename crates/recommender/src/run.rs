@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use cluster::Watches;
+use futures::future::try_join;
 use jiff::Timestamp;
 use runtime::{Chassis, Leading};
 use sources::metrics_api::MetricsApi;
@@ -12,11 +13,13 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::act::Writer;
-use crate::args::{Args, scope};
+use crate::act::{Writer, checkpoint};
+use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, scope};
+use crate::checkpoint::keep::Keeper;
 use crate::ingest::{Ingest, Shared};
 use crate::metrics::Metrics;
 use crate::state::{Charge, State};
+use crate::storage::Storage;
 
 /// Kills that may wait to be taken up. Upstream's number.
 const MAX_WAITING_KILLS: usize = 5000;
@@ -26,17 +29,24 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The recommender's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Args {
-        common: _,
+        common,
         election,
         sizing,
         recommender_name,
         recommender_interval,
         memory_saver,
         update_worker_count,
+        storage,
+        checkpoints_timeout,
+        checkpoints_gc_interval,
+        min_checkpoints,
         vpa_object_namespace,
         ignored_vpa_object_namespaces,
         feature_gates,
     } = args;
+    if min_checkpoints != DEFAULT_MIN_CHECKPOINTS {
+        tracing::warn!("--min-checkpoints is deprecated and has no effect");
+    }
     let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
     let config = sizing.config(&feature_gates)?;
     let charge = Charge { recommender_name, memory_saver, patience: recommender_interval.0 };
@@ -44,13 +54,17 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
 
     let source = MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref());
     let (report_kill, kills) = mpsc::channel(MAX_WAITING_KILLS);
+    let mut stored = match storage {
+        Storage::Checkpoint => Watches::new(chassis.client.clone(), scope.clone()).checkpoints(),
+    };
     let mut watches =
         Watches::new(chassis.client.clone(), scope).pods(report_kill).controllers().autoscalers().scales();
-    let metrics = Metrics::register(&chassis.registry, watches.view())?;
+    let metrics = Metrics::register(&chassis.registry, vec![watches.view(), stored.view()])?;
     let shared = Shared::new(state);
     let ingest = Ingest {
         shared: shared.clone(),
         view: watches.view(),
+        stored: stored.view(),
         kills,
         source,
         metrics: metrics.clone(),
@@ -58,14 +72,30 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         activity: chassis.activity.clone(),
         synced: chassis.readiness.condition("watches"),
     };
+    let workers = usize::from(update_worker_count);
+    let keeper = Keeper {
+        shared: shared.clone(),
+        view: watches.view(),
+        stored: stored.view(),
+        writer: checkpoint::Writer::new(chassis.client.clone(), common.kube_api_qps, common.kube_api_burst),
+        workers,
+        timeout: checkpoints_timeout.0,
+        gc_interval: checkpoints_gc_interval.0,
+        metrics: metrics.clone(),
+    };
     chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
+    chassis.tasks.spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
 
-    let writer = Writer::new(chassis.client.clone(), usize::from(update_worker_count), metrics.clone());
+    let writer = Writer::new(chassis.client.clone(), workers, metrics.clone());
     let shutdown = chassis.shutdown.clone();
     chassis
         .lead(&election, None, |leading| {
-            write_changes(shared.clone(), writer.clone(), metrics.clone(), leading, shutdown.clone())
+            let statuses =
+                write_changes(shared.clone(), writer.clone(), metrics.clone(), leading.clone(), shutdown.clone());
+            // Boxed, since it holds the writes of all workers.
+            let checkpoints = Box::pin(keeper.clone().run(leading, shutdown.clone()));
+            async { try_join(statuses, checkpoints).await.map(|((), ())| ()) }
         })
         .await
 }

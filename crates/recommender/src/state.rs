@@ -1,6 +1,7 @@
 //! What one recommender knows: pods, the history of their usage, and the objects that it is in charge of. No input or
 //! output here; the steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
 
+mod checkpoints;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use model::{ContainerRef, Selector};
 use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, SampleError};
 use sources::ContainerUsage;
 
+use crate::checkpoint::past::Past;
 use crate::decide::{self, Finding};
 use crate::policies::{integer_cpu, policies};
 use selection::Selections;
@@ -42,6 +44,7 @@ pub struct State {
     pods: BTreeMap<ObjectKey, Arc<Pod>>,
     /// Pods that are gone, but whose last kills may still be on their way.
     gone: BTreeSet<ObjectKey>,
+    past: Past,
 }
 
 /// An object that this recommender is in charge of.
@@ -51,6 +54,8 @@ struct Tracked {
     target: Target,
     /// Since when pods match.
     pods_since: Option<Timestamp>,
+    /// The containers whose stored history was taken over, or refused.
+    loaded: BTreeSet<String>,
 }
 
 /// What its target came down to.
@@ -110,6 +115,7 @@ impl State {
             autoscalers: BTreeMap::new(),
             pods: BTreeMap::new(),
             gone: BTreeSet::new(),
+            past: Past::default(),
         })
     }
 
@@ -118,8 +124,9 @@ impl State {
         self.fleet.size().histories
     }
 
-    /// Takes over the objects that this recommender is in charge of, and what their targets come down to.
-    pub fn load_autoscalers(&mut self, view: &View) {
+    /// Takes over the objects that this recommender is in charge of, and what their targets come down to. Gives whether
+    /// there are new ones, whose history may be stored.
+    pub fn load_autoscalers(&mut self, view: &View) -> bool {
         let name = &self.charge.recommender_name;
         let ours: BTreeMap<ObjectKey, &Arc<Autoscaler>> = view
             .autoscalers
@@ -131,12 +138,14 @@ impl State {
         for key in gone {
             self.forget_autoscaler(&key);
         }
+        let mut has_new = false;
         for (key, autoscaler) in ours {
-            self.load_autoscaler(view, key, autoscaler);
+            has_new |= self.load_autoscaler(view, key, autoscaler);
         }
+        has_new
     }
 
-    fn load_autoscaler(&mut self, view: &View, key: ObjectKey, autoscaler: &Arc<Autoscaler>) {
+    fn load_autoscaler(&mut self, view: &View, key: ObjectKey, autoscaler: &Arc<Autoscaler>) -> bool {
         let old = self.autoscalers.get(&key);
         if old.is_some_and(|old| old.autoscaler.uid() != autoscaler.uid()) {
             self.forget_autoscaler(&key);
@@ -147,11 +156,14 @@ impl State {
         let target = target(resolve(view, &autoscaler.target()), before);
         let is_same = old.is_some_and(|old| old.target == target && Arc::ptr_eq(&old.autoscaler, autoscaler));
         if is_same {
-            return;
+            return false;
         }
-        let pods_since = old.and_then(|old| old.pods_since);
         self.fleet.apply_autoscaler(&id(&key), spec(autoscaler, &target));
-        self.autoscalers.insert(key, Tracked { autoscaler: Arc::clone(autoscaler), target, pods_since });
+        let old = self.autoscalers.remove(&key);
+        let is_new = old.is_none();
+        let (pods_since, loaded) = old.map(|old| (old.pods_since, old.loaded)).unwrap_or_default();
+        self.autoscalers.insert(key, Tracked { autoscaler: Arc::clone(autoscaler), target, pods_since, loaded });
+        is_new
     }
 
     fn forget_autoscaler(&mut self, key: &ObjectKey) {
@@ -184,6 +196,9 @@ impl State {
 
     /// Adds what a source of usage has read.
     pub fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
+        if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
+            self.past.measured(first);
+        }
         let mut ingested = Ingested::default();
         for ContainerUsage { container, sample } in usage {
             match self.fleet.add_sample(container, sample, now) {

@@ -1,4 +1,4 @@
-//! The state of the watches, read from the view whenever metrics are read.
+//! The state of the watches, read from the views whenever metrics are read.
 
 use cluster::{Freshness, Resource, View};
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 /// Four families by resource: synced, stale seconds, errors and rejected objects.
 #[derive(Debug)]
 pub(super) struct WatchFreshness {
-    view: watch::Receiver<View>,
+    views: Vec<watch::Receiver<View>>,
     synced: GaugeVec,
     stale: GaugeVec,
     errors: IntCounterVec,
@@ -17,12 +17,12 @@ pub(super) struct WatchFreshness {
 }
 
 impl WatchFreshness {
-    pub(super) fn new(view: watch::Receiver<View>) -> Result<Self, prometheus::Error> {
+    pub(super) fn new(views: Vec<watch::Receiver<View>>) -> Result<Self, prometheus::Error> {
         let labels = &["resource"];
         let gauge = |name, help| GaugeVec::new(Opts::new(name, help), labels);
         let counter = |name, help| IntCounterVec::new(Opts::new(name, help), labels);
         Ok(Self {
-            view,
+            views,
             synced: gauge("vpa_recommender_watch_synced", "Whether all objects were listed at least once.")?,
             stale: gauge(
                 "vpa_recommender_watch_stale_seconds",
@@ -57,8 +57,10 @@ impl Collector for WatchFreshness {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let now = Timestamp::now();
-        for (resource, freshness) in self.view.borrow().freshness() {
-            self.set(resource, freshness, now);
+        for view in &self.views {
+            for (resource, freshness) in view.borrow().freshness() {
+                self.set(resource, freshness, now);
+            }
         }
         [self.synced.collect(), self.stale.collect(), self.errors.collect(), self.rejected.collect()].concat()
     }

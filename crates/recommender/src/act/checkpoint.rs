@@ -1,0 +1,234 @@
+//! Writes and deletes `VerticalPodAutoscalerCheckpoint` objects. There is no status subresource: the status is part of
+//! the main resource, as upstream has it.
+//!
+//! Checkpoints take at most half of what the API client may ask for, so that recommendations never wait for them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use api::checkpoint::{
+    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
+    status_patch,
+};
+use api::vpa::VerticalPodAutoscaler;
+use cluster::ObjectKey;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch, PatchOperation};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch as Body, PatchParams, PostParams, Preconditions};
+use kube::{Client, Error};
+use runtime::Leading;
+use runtime::throttle::Throttle;
+
+use crate::checkpoint::garbage::{Reason, Useless};
+
+/// How an object is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// The whole object is made.
+    Create,
+    /// The status is put in place of the one that is there.
+    Replace,
+    /// The object gets the status that it does not have.
+    Fill,
+}
+
+/// What became of one checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was written.
+    Written,
+    /// It held the same already.
+    Unchanged,
+    /// It holds later samples than are known here, and stays.
+    Newer,
+    /// Its name belongs to another container's checkpoint.
+    Taken,
+    /// The API server refuses it; trying again gives the same answer.
+    Refused,
+    /// It did not get through; the next attempt may.
+    Failed,
+    /// It was not sent, because this process no longer leads.
+    NotLeading,
+}
+
+impl Outcome {
+    /// The label of the metric.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Unchanged => "unchanged",
+            Self::Newer => "newer",
+            Self::Taken => "taken",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::NotLeading => "not_leading",
+        }
+    }
+
+    /// Every outcome.
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Written, Self::Unchanged, Self::Newer, Self::Taken, Self::Refused, Self::Failed, Self::NotLeading];
+
+    /// Whether what is known is stored.
+    pub(crate) fn is_stored(self) -> bool {
+        matches!(self, Self::Written | Self::Unchanged | Self::Newer)
+    }
+}
+
+/// Writes and deletes checkpoints. Clones share one pace.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    client: Client,
+    pace: Arc<Mutex<Throttle>>,
+}
+
+impl Writer {
+    /// Takes half of `qps` requests per second through `client`, and half of `burst` at once.
+    pub(crate) fn new(client: Client, qps: f64, burst: u32) -> Self {
+        Self { client, pace: Arc::new(Mutex::new(Throttle::new(qps / 2.0, burst / 2))) }
+    }
+
+    /// Writes one checkpoint, if this process still leads.
+    pub(crate) async fn write(
+        &self,
+        key: &ObjectKey,
+        how: How,
+        spec: VerticalPodAutoscalerCheckpointSpec,
+        status: VerticalPodAutoscalerCheckpointStatus,
+        leading: &Leading,
+    ) -> Outcome {
+        self.turn().await;
+        if !leading.holds(Instant::now()) {
+            return Outcome::NotLeading;
+        }
+        match self.send(key, how, spec, &status).await {
+            Ok(()) => Outcome::Written,
+            Err(error) => {
+                let outcome = classify(&error);
+                tracing::warn!(checkpoint = %key, outcome = outcome.name(), %error, "cannot write the checkpoint");
+                outcome
+            }
+        }
+    }
+
+    /// The object may have come or gone since it was last seen; then the other way of writing it is the right one.
+    async fn send(
+        &self,
+        key: &ObjectKey,
+        how: How,
+        spec: VerticalPodAutoscalerCheckpointSpec,
+        status: &VerticalPodAutoscalerCheckpointStatus,
+    ) -> Result<(), Error> {
+        let replacement = status_patch(status).map_err(Error::SerdeError)?;
+        match how {
+            How::Create => match self.create(key, spec, status).await {
+                Err(Error::Api(answer)) if answer.code == 409 => self.patch(key, replacement).await,
+                created => created,
+            },
+            How::Replace => match self.patch(key, replacement).await {
+                Err(Error::Api(answer)) if answer.code == 404 => self.create(key, spec, status).await,
+                patched => patched,
+            },
+            How::Fill => {
+                let value = serde_json::to_value(status).map_err(Error::SerdeError)?;
+                let path = PointerBuf::from_tokens(["status"]);
+                self.patch(key, Patch(vec![PatchOperation::Add(AddOperation { path, value })])).await
+            }
+        }
+    }
+
+    async fn create(
+        &self,
+        key: &ObjectKey,
+        spec: VerticalPodAutoscalerCheckpointSpec,
+        status: &VerticalPodAutoscalerCheckpointStatus,
+    ) -> Result<(), Error> {
+        let mut object = VerticalPodAutoscalerCheckpoint::new(&key.name, spec);
+        object.status = Some(status.clone());
+        let api: Api<VerticalPodAutoscalerCheckpoint> = Api::namespaced(self.client.clone(), &key.namespace);
+        api.create(&PostParams::default(), &object).await.map(drop)
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
+        let api = self.loosely_typed::<VerticalPodAutoscalerCheckpoint>(&key.namespace);
+        api.patch(&key.name, &PatchParams::default(), &Body::Json::<()>(patch)).await.map(drop)
+    }
+
+    /// Deletes a checkpoint of no use; gives whether it did. What is asked of the API server decides, not what was seen:
+    /// a VPA object that does not parse is not seen, and there all the same.
+    pub(crate) async fn collect(&self, useless: &Useless, leading: &Leading) -> bool {
+        self.turn().await;
+        if !leading.holds(Instant::now()) {
+            return false;
+        }
+        match self.delete(useless).await {
+            Ok(deleted) => deleted,
+            Err(Error::Api(answer)) if answer.code == 404 => false,
+            Err(error) => {
+                tracing::warn!(checkpoint = %useless.key, %error, "cannot delete the checkpoint");
+                false
+            }
+        }
+    }
+
+    async fn delete(&self, useless: &Useless) -> Result<bool, Error> {
+        let Useless { key, uid, autoscaler, reason } = useless;
+        if *reason == Reason::NoAutoscaler && self.exists(autoscaler).await? {
+            return Ok(false);
+        }
+        let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let api = self.loosely_typed::<VerticalPodAutoscalerCheckpoint>(&key.namespace);
+        api.delete(&key.name, &params).await?;
+        tracing::info!(checkpoint = %key, reason = reason.name(), "deleted a checkpoint of no use");
+        Ok(true)
+    }
+
+    async fn exists(&self, autoscaler: &ObjectKey) -> Result<bool, Error> {
+        if autoscaler.name.is_empty() {
+            return Ok(false);
+        }
+        let api = self.loosely_typed::<VerticalPodAutoscaler>(&autoscaler.namespace);
+        Ok(api.get_metadata_opt(&autoscaler.name).await?.is_some())
+    }
+
+    fn loosely_typed<K: kube::Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &ApiResource::erase::<K>(&()))
+    }
+
+    async fn turn(&self) {
+        // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
+        let wait = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+        tokio::time::sleep(wait).await;
+    }
+}
+
+fn classify(error: &Error) -> Outcome {
+    match error {
+        Error::Api(answer) if matches!(answer.code, 400 | 413 | 422) => Outcome::Refused,
+        Error::SerdeError(_) => Outcome::Refused,
+        _ => Outcome::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn check(code: u16, expected: Outcome) {
+        let status = Status::failure("why", "Reason").with_code(code).boxed();
+        assert_eq!(classify(&Error::Api(status)), expected, "{code}");
+    }
+
+    #[test]
+    fn answers_say_whether_another_attempt_may_help() {
+        check(400, Outcome::Refused);
+        check(422, Outcome::Refused);
+        check(403, Outcome::Failed);
+        check(409, Outcome::Failed);
+        check(429, Outcome::Failed);
+        check(503, Outcome::Failed);
+    }
+}

@@ -1,0 +1,144 @@
+//! What was stored before this process measured anything itself, by checkpoint object.
+//!
+//! Stored history is added to what is measured here, so nothing may be in both. What an object held when it was first seen
+//! is kept for as long as the object is there: a VPA object that comes later, or that is deleted and made again, gets
+//! that, and not what has been written since. An object that is first seen when samples are already taken counts only if
+//! it is older than all of them: then somebody restored it. Otherwise this process, the replica that leads, or another
+//! recommender wrote it from the same samples.
+//!
+//! Upstream reads checkpoints at its start only, and a VPA object that comes later never gets its history back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
+use cluster::{Checkpoint, ObjectKey, Table};
+use jiff::Timestamp;
+
+/// The checkpoint objects as they were first seen.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    objects: BTreeMap<ObjectKey, FirstSight>,
+    /// The time of the first sample that was taken here.
+    measured_since: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct FirstSight {
+    checkpoint: Arc<Checkpoint>,
+    is_past: bool,
+}
+
+impl Past {
+    /// Samples with this time, or later ones, are taken from now on. Only the first call counts.
+    pub(crate) fn measured(&mut self, since: Timestamp) {
+        self.measured_since.get_or_insert(since);
+    }
+
+    /// Takes notice of the objects that there are now; gives those that are gone.
+    pub(crate) fn see(&mut self, now: &Table<Checkpoint>) -> Vec<Arc<Checkpoint>> {
+        let is_same = |key: &ObjectKey, sight: &FirstSight| {
+            now.get(key).is_some_and(|checkpoint| checkpoint.uid == sight.checkpoint.uid)
+        };
+        let gone = self.objects.extract_if(.., |key, sight| !is_same(key, sight));
+        let gone = gone.map(|(_, sight)| sight.checkpoint).collect();
+        for checkpoint in now.iter() {
+            if !self.objects.contains_key(&checkpoint.key) {
+                let is_past = is_past(checkpoint.status.as_ref(), self.measured_since);
+                let sight = FirstSight { checkpoint: Arc::clone(checkpoint), is_past };
+                self.objects.insert(checkpoint.key.clone(), sight);
+            }
+        }
+        gone
+    }
+
+    /// What may be added to what is measured here.
+    pub(crate) fn checkpoints(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<Checkpoint>, &VerticalPodAutoscalerCheckpointStatus)> {
+        let past = self.objects.values().filter(|sight| sight.is_past);
+        past.filter_map(|sight| Some((&sight.checkpoint, sight.checkpoint.status.as_ref()?)))
+    }
+}
+
+/// Whether nothing in it can be a sample that was taken here as well.
+fn is_past(status: Option<&VerticalPodAutoscalerCheckpointStatus>, measured_since: Option<Timestamp>) -> bool {
+    let Some(measured_since) = measured_since else { return true };
+    let Some(status) = status else { return false };
+    let last = status.last_sample_start.as_ref().or(status.last_update_time.as_ref());
+    last.is_some_and(|last| last.0 < measured_since)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn object(uid: &str, last_sample: Option<i64>, last_update: Option<i64>) -> Arc<Checkpoint> {
+        let time = |second: Option<i64>| second.map(|second| Time(at(second)));
+        Arc::new(Checkpoint {
+            key: ObjectKey::new("shop", "web-main"),
+            uid: uid.to_owned(),
+            created: None,
+            spec: api::checkpoint::VerticalPodAutoscalerCheckpointSpec::default(),
+            status: Some(VerticalPodAutoscalerCheckpointStatus {
+                last_sample_start: time(last_sample),
+                last_update_time: time(last_update),
+                ..Default::default()
+            }),
+        })
+    }
+
+    fn table(objects: &[Arc<Checkpoint>]) -> Table<Checkpoint> {
+        let mut table = Table::default();
+        table.reset(objects.to_vec());
+        table
+    }
+
+    /// Sees each list of objects in turn; measuring begins before the second one, with a sample of second 100.
+    fn check(seen: &[Vec<Arc<Checkpoint>>], expected: &[Arc<Checkpoint>]) {
+        let mut past = Past::default();
+        for objects in seen {
+            past.see(&table(objects));
+            past.measured(at(100));
+        }
+        let found: Vec<_> = past.checkpoints().map(|(checkpoint, _)| Arc::clone(checkpoint)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_is_there_before_anything_is_measured_counts_as_it_was_then() {
+        let (first, later) = (object("c1", Some(100), None), object("c1", Some(200), None));
+        check(&[vec![Arc::clone(&first)]], &[Arc::clone(&first)]);
+        check(&[vec![Arc::clone(&first)], vec![later]], &[first]);
+    }
+
+    #[test]
+    fn what_comes_later_counts_if_it_is_older_than_all_that_was_measured() {
+        for (last_sample, last_update, counts) in [
+            (Some(99), Some(500), true),
+            (Some(100), Some(500), false),
+            (None, Some(99), true),
+            (None, Some(100), false),
+            (None, None, false),
+        ] {
+            let later = object("c1", last_sample, last_update);
+            let expected = if counts { vec![Arc::clone(&later)] } else { Vec::new() };
+            check(&[Vec::new(), vec![later]], &expected);
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_made_again_is_another_one() {
+        let (first, again) = (object("c1", Some(10), None), object("c2", Some(200), None));
+        check(&[vec![Arc::clone(&first)], vec![Arc::clone(&again)]], &[]);
+        let mut past = Past::default();
+        past.see(&table(&[Arc::clone(&first)]));
+        assert_eq!(past.see(&table(&[again])), [first]);
+    }
+}

@@ -1,0 +1,190 @@
+//! Which VPA object's history is looked at first, and what has to happen to each of its checkpoints.
+//!
+//! Upstream rewrites every checkpoint each minute, changed or not. Here an object is written only when what it would hold
+//! differs from what it holds.
+
+use std::collections::BTreeMap;
+
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
+use cluster::{Checkpoint, ObjectKey, Table};
+use jiff::Timestamp;
+
+/// What has to happen to one checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// There is no such object: it is made.
+    Create,
+    /// The object holds something else: its status is replaced.
+    Replace,
+    /// The object has no status yet: it gets one.
+    Fill,
+    /// The object holds just that.
+    Unchanged,
+    /// The object holds later samples than are known here, such as of pods that were forgotten: it stays.
+    Newer,
+    /// The object's name is taken by a checkpoint of another container: `a-b` and `c` make the same name as `a` and `b-c`.
+    Taken,
+}
+
+/// What has to happen to the object that should hold `content` of this container of this VPA object.
+pub(crate) fn verdict(
+    autoscaler: &str,
+    container: &str,
+    content: &VerticalPodAutoscalerCheckpointStatus,
+    object: Option<&Checkpoint>,
+    now: Timestamp,
+) -> Verdict {
+    let Some(Checkpoint { spec, status, .. }) = object else { return Verdict::Create };
+    if spec.vpa_object_name != autoscaler || spec.container_name != container {
+        return Verdict::Taken;
+    }
+    match status {
+        None => Verdict::Fill,
+        Some(status) if holds(status, content) => Verdict::Unchanged,
+        Some(status) if is_newer(status, content, now) => Verdict::Newer,
+        Some(_) => Verdict::Replace,
+    }
+}
+
+/// Whether both are the same but for the time at which they were written.
+fn holds(status: &VerticalPodAutoscalerCheckpointStatus, content: &VerticalPodAutoscalerCheckpointStatus) -> bool {
+    let VerticalPodAutoscalerCheckpointStatus {
+        last_update_time: _,
+        version,
+        cpu_histogram,
+        memory_histogram,
+        first_sample_start,
+        last_sample_start,
+        total_samples_count,
+    } = status;
+    *version == content.version
+        && *cpu_histogram == content.cpu_histogram
+        && *memory_histogram == content.memory_histogram
+        && *first_sample_start == content.first_sample_start
+        && *last_sample_start == content.last_sample_start
+        && *total_samples_count == content.total_samples_count
+}
+
+/// Samples from the future are wrong, and must not stand in the way of right ones.
+fn is_newer(
+    status: &VerticalPodAutoscalerCheckpointStatus,
+    content: &VerticalPodAutoscalerCheckpointStatus,
+    now: Timestamp,
+) -> bool {
+    let last = |status: &VerticalPodAutoscalerCheckpointStatus| status.last_sample_start.as_ref().map(|time| time.0);
+    last(status).is_some_and(|stored| stored <= now && last(content).is_none_or(|known| known < stored))
+}
+
+/// When the checkpoints of each VPA object were written; of several, the one that waited longest counts.
+pub(crate) fn last_written(checkpoints: &Table<Checkpoint>) -> BTreeMap<ObjectKey, Timestamp> {
+    let mut written = BTreeMap::new();
+    for checkpoint in checkpoints.iter() {
+        let time = checkpoint.status.as_ref().and_then(|status| status.last_update_time.as_ref());
+        let time = time.map_or(Timestamp::MIN, |time| time.0);
+        written
+            .entry(checkpoint.autoscaler())
+            .and_modify(|oldest: &mut Timestamp| *oldest = time.min(*oldest))
+            .or_insert(time);
+    }
+    written
+}
+
+/// The VPA objects in the order in which they are looked at: those never looked at first, then by how long ago that was.
+pub(crate) fn in_order(mut autoscalers: Vec<(ObjectKey, Option<Timestamp>)>) -> Vec<ObjectKey> {
+    autoscalers.sort_by(|(one, looked_at), (other, other_looked_at)| (looked_at, one).cmp(&(other_looked_at, other)));
+    autoscalers.into_iter().map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use api::checkpoint::{HistogramCheckpoint, VerticalPodAutoscalerCheckpointSpec};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    const NOW: i64 = 1000;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn status(written: i64, last_sample: Option<i64>, weight: f64) -> VerticalPodAutoscalerCheckpointStatus {
+        VerticalPodAutoscalerCheckpointStatus {
+            last_update_time: Some(Time(at(written))),
+            version: "v3".to_owned(),
+            cpu_histogram: HistogramCheckpoint { total_weight: weight, ..Default::default() },
+            last_sample_start: last_sample.map(|second| Time(at(second))),
+            ..Default::default()
+        }
+    }
+
+    fn object(autoscaler: &str, container: &str, status: Option<VerticalPodAutoscalerCheckpointStatus>) -> Checkpoint {
+        Checkpoint {
+            key: ObjectKey::new("shop", "a-b-c"),
+            uid: String::new(),
+            created: None,
+            spec: VerticalPodAutoscalerCheckpointSpec {
+                vpa_object_name: autoscaler.to_owned(),
+                container_name: container.to_owned(),
+            },
+            status,
+        }
+    }
+
+    /// What is known: last sample at second 500, weight 1.
+    fn check(object: Option<&Checkpoint>, expected: Verdict) {
+        let content = status(NOW, Some(500), 1.0);
+        assert_eq!(verdict("a", "b-c", &content, object, at(NOW)), expected, "{object:?}");
+    }
+
+    #[test]
+    fn an_object_is_written_only_when_it_holds_something_else() {
+        check(None, Verdict::Create);
+        check(Some(&object("a", "b-c", None)), Verdict::Fill);
+        check(Some(&object("a", "b-c", Some(status(1, Some(500), 1.0)))), Verdict::Unchanged);
+        check(Some(&object("a", "b-c", Some(status(1, Some(500), 1.5)))), Verdict::Replace);
+        check(Some(&object("a", "b-c", Some(status(1, Some(499), 1.0)))), Verdict::Replace);
+        let other_version =
+            VerticalPodAutoscalerCheckpointStatus { version: "v2".to_owned(), ..status(1, Some(1), 1.0) };
+        check(Some(&object("a", "b-c", Some(other_version))), Verdict::Replace);
+    }
+
+    #[test]
+    fn later_samples_than_ours_stay_unless_they_are_from_the_future() {
+        check(Some(&object("a", "b-c", Some(status(1, Some(501), 9.0)))), Verdict::Newer);
+        check(Some(&object("a", "b-c", Some(status(1, Some(NOW + 1), 9.0)))), Verdict::Replace);
+        check(Some(&object("a", "b-c", Some(status(1, None, 9.0)))), Verdict::Replace);
+    }
+
+    #[test]
+    fn an_object_of_another_container_is_left_alone() {
+        check(Some(&object("a-b", "c", None)), Verdict::Taken);
+    }
+
+    #[test]
+    fn a_vpa_object_is_as_old_as_its_oldest_checkpoint() {
+        let mut table = Table::default();
+        for (autoscaler, container, written) in [("a", "x", Some(30)), ("a", "y", Some(20)), ("b", "x", None)] {
+            let status = written.map(|second| status(second, None, 0.0));
+            let key = ObjectKey::new("shop", format!("{autoscaler}-{container}"));
+            table.apply(Arc::new(Checkpoint { key, ..object(autoscaler, container, status) }));
+        }
+        let expected = [("a", at(20)), ("b", Timestamp::MIN)];
+        assert_eq!(last_written(&table), expected.map(|(name, time)| (ObjectKey::new("shop", name), time)).into());
+    }
+
+    #[test]
+    fn the_one_that_waited_longest_comes_first() {
+        let key = |name: &str| ObjectKey::new("shop", name);
+        let autoscalers = vec![
+            (key("late"), Some(at(30))),
+            (key("never-b"), None),
+            (key("early"), Some(at(10))),
+            (key("never-a"), None),
+        ];
+        let expected: Vec<_> = ["never-a", "never-b", "early", "late"].map(key).to_vec();
+        assert_eq!(in_order(autoscalers), expected);
+    }
+}

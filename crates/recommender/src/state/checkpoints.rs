@@ -1,0 +1,91 @@
+//! The part of the state that outlives the process: what is taken over from checkpoints, and what is to be stored.
+
+use std::collections::BTreeMap;
+
+use api::vpa::{ConditionStatus, FETCHING_HISTORY, VerticalPodAutoscalerCondition};
+use cluster::{Checkpoint, ObjectKey, Table};
+use jiff::Timestamp;
+use model::Selector;
+use sizing::CheckpointError;
+
+use super::{State, Target, Tracked, id};
+use crate::checkpoint::form;
+
+/// What came of the checkpoints that were new.
+#[derive(Debug, Default, PartialEq)]
+pub struct Loaded {
+    /// How many were taken over.
+    pub accepted: usize,
+    /// Which were not, and why.
+    pub refused: Vec<(ObjectKey, CheckpointError)>,
+}
+
+impl State {
+    /// Takes over the stored history of the objects that this recommender is in charge of: of each container once, and
+    /// only what was not measured here as well. Where a checkpoint is gone because its container was abandoned, so is
+    /// what was taken over from it.
+    pub fn load_checkpoints(&mut self, checkpoints: &Table<Checkpoint>, now: Timestamp) -> Loaded {
+        for gone in self.past.see(checkpoints) {
+            let (id, container) = (id(&gone.autoscaler()), &gone.spec.container_name);
+            if self.fleet.is_abandoned(&id, container, None, now) {
+                self.fleet.forget_container(&id, container, now);
+            }
+        }
+        let mut result = Loaded::default();
+        for (checkpoint, status) in self.past.checkpoints() {
+            let (key, container) = (checkpoint.autoscaler(), &checkpoint.spec.container_name);
+            let Some(tracked) = self.autoscalers.get_mut(&key) else { continue };
+            if tracked.loaded.contains(container) {
+                continue;
+            }
+            tracked.loaded.insert(container.clone());
+            match self.fleet.load_checkpoint(&id(&key), container, &form::read(status), now) {
+                Ok(()) => result.accepted += 1,
+                Err(error) => result.refused.push((checkpoint.key.clone(), error)),
+            }
+        }
+        result
+    }
+
+    /// The objects whose history is stored.
+    pub fn checkpointed(&self) -> Vec<ObjectKey> {
+        let checkpointed = self.autoscalers.iter().filter(|(_, tracked)| tracked.is_checkpointed());
+        checkpointed.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// What is to be stored of each container of an object, but for those that were abandoned.
+    pub fn checkpoints(&self, key: &ObjectKey, now: Timestamp) -> BTreeMap<String, sizing::Checkpoint> {
+        let id = id(key);
+        let is_checkpointed = self.autoscalers.get(key).is_some_and(Tracked::is_checkpointed);
+        let checkpoints = is_checkpointed.then(|| self.fleet.checkpoints(&id, now)).flatten();
+        let mut checkpoints = checkpoints.unwrap_or_default();
+        checkpoints.retain(|container, checkpoint| {
+            !self.fleet.is_abandoned(&id, container, checkpoint.last_sample_start, now)
+        });
+        checkpoints
+    }
+
+    /// Whether a container of an object that this recommender is in charge of was abandoned.
+    pub fn is_abandoned(
+        &self,
+        key: &ObjectKey,
+        container: &str,
+        last_heard: Option<Timestamp>,
+        now: Timestamp,
+    ) -> bool {
+        self.fleet.is_abandoned(&id(key), container, last_heard, now)
+    }
+}
+
+impl Tracked {
+    /// Not while its pods are not known, since their history would seem to be gone; and not while somebody else loads
+    /// history for it.
+    fn is_checkpointed(&self) -> bool {
+        let knows_pods = matches!(&self.target, Target::Known { selector, .. } if *selector != Selector::nothing());
+        let conditions = self.autoscaler.object.status.iter().flat_map(|status| &status.conditions);
+        let is_fetching = |condition: &VerticalPodAutoscalerCondition| {
+            condition.kind == FETCHING_HISTORY && condition.status == ConditionStatus::True.as_str()
+        };
+        knows_pods && !conditions.into_iter().any(is_fetching)
+    }
+}
