@@ -1,6 +1,7 @@
 //! The suite against a real control plane: one module per subject, one shared sandbox per run (`e2e::shared`).
 
 mod building;
+mod checkpoints;
 mod crds;
 mod deploy;
 mod hosting;
