@@ -2,12 +2,14 @@
 
 pub mod quantity;
 
+mod explanation;
 mod labels;
 mod recommendation;
 mod resources;
 mod usage;
 mod workload;
 
+pub use explanation::{Bound, Cap, ContainerExplanation, Explanation};
 pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
 pub use quantity::{ParseQuantityError, Quantity};
 pub use recommendation::{ContainerRecommendation, Recommendation};

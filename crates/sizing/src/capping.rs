@@ -3,7 +3,7 @@
 //! The maximum wins over the minimum; zero does not limit; the uncapped target stays as it is.
 //! Source: upstream `pkg/recommender/routines/capping_post_processor.go` and `pkg/utils/vpa/capping.go` (`ApplyVPAPolicy`).
 
-use model::{ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
+use model::{Cap, ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
 
 use crate::policy::{ContainerPolicy, policy_for};
 
@@ -20,20 +20,31 @@ pub(crate) fn cap_container(
     policy: Option<&ContainerPolicy>,
     global_max: &ResourceList,
 ) {
-    let min = |name: &ResourceName| policy.and_then(|policy| policy.min_allowed.get(name));
-    let max = |name: &ResourceName| policy.and_then(|policy| policy.max_allowed.get(name)).or(global_max.get(name));
     for list in [&mut container.target, &mut container.lower_bound, &mut container.upper_bound] {
         for (name, quantity) in list.iter_mut() {
-            limit(quantity, min(name), max(name));
+            cap_quantity(quantity, name, policy, global_max);
         }
     }
 }
 
-fn limit(quantity: &mut Quantity, min: Option<&Quantity>, max: Option<&Quantity>) {
+/// Caps one number; says who changed it, if anybody did.
+pub(crate) fn cap_quantity(
+    quantity: &mut Quantity,
+    name: &ResourceName,
+    policy: Option<&ContainerPolicy>,
+    global_max: &ResourceList,
+) -> Option<Cap> {
+    let min = policy.and_then(|policy| policy.min_allowed.get(name));
+    let own_max = policy.and_then(|policy| policy.max_allowed.get(name)).map(|max| (max, Cap::MaxAllowed));
+    let max = own_max.or(global_max.get(name).map(|max| (max, Cap::GlobalMaxAllowed)));
+    let mut capped_by = None;
     if let Some(min) = min.filter(|min| !min.is_zero() && *quantity < **min) {
         *quantity = min.clone();
+        capped_by = Some(Cap::MinAllowed);
     }
-    if let Some(max) = max.filter(|max| !max.is_zero() && *quantity > **max) {
+    if let Some((max, who)) = max.filter(|(max, _)| !max.is_zero() && *quantity > **max) {
         *quantity = max.clone();
+        capped_by = Some(who);
     }
+    capped_by
 }

@@ -13,7 +13,6 @@ use model::{Cpu, Memory};
 use crate::aggregate::{Aggregate, Shapes};
 use crate::amount;
 use crate::config::{Config, Percentiles};
-use crate::decaying::{DecayingHistogram, Shape};
 use crate::float::power;
 
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -38,11 +37,26 @@ pub struct Estimate {
     pub upper_bound: Amounts,
 }
 
-/// Target and bounds of one resource.
-struct Bounds {
-    target: i64,
-    lower: i64,
-    upper: i64,
+/// The steps of one number, in their order. Amounts in millicores or bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Steps {
+    /// The share of usage below `usage`.
+    pub(crate) percentile: f64,
+    pub(crate) usage: i64,
+    pub(crate) with_margin: i64,
+    pub(crate) with_confidence: i64,
+    /// The greater one of that and the minimum.
+    pub(crate) amount: i64,
+}
+
+/// The steps of the three numbers of one resource.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Derivation {
+    pub(crate) confidence: f64,
+    pub(crate) minimum: i64,
+    pub(crate) target: Steps,
+    pub(crate) lower_bound: Steps,
+    pub(crate) upper_bound: Steps,
 }
 
 /// The least a container gets when a pod of so many containers has the configured minimum.
@@ -56,40 +70,46 @@ pub(crate) fn minimum(config: &Config, containers: usize) -> Amounts {
 
 /// Target and bounds from a container's history.
 pub(crate) fn estimate(config: &Config, shapes: &Shapes, minimum: Amounts, history: &Aggregate) -> Estimate {
-    let cpu = bounds(
-        config.margin_fraction,
-        confidence(history, config.cpu_confidence_interval_ns),
-        minimum.cpu.millicores(),
-        // To thousandths of a core.
-        &percentiles(&history.cpu, &shapes.cpu, &config.cpu_percentiles, 1000.0),
-    );
-    let memory = bounds(
-        config.margin_fraction,
-        confidence(history, config.memory_confidence_interval_ns),
-        minimum.memory.bytes(),
-        &percentiles(&history.memory, &shapes.memory, &config.memory_percentiles, 1.0),
-    );
-    let amounts = |cpu, memory| Amounts { cpu: Cpu::from_millicores(cpu), memory: Memory::from_bytes(memory) };
+    let cpu = derive_cpu(config, shapes, minimum.cpu, history);
+    let memory = derive_memory(config, shapes, minimum.memory, history);
+    let amounts = |cpu: &Steps, memory: &Steps| Amounts {
+        cpu: Cpu::from_millicores(cpu.amount),
+        memory: Memory::from_bytes(memory.amount),
+    };
     Estimate {
-        target: amounts(cpu.target, memory.target),
-        lower_bound: amounts(cpu.lower, memory.lower),
-        upper_bound: amounts(cpu.upper, memory.upper),
+        target: amounts(&cpu.target, &memory.target),
+        lower_bound: amounts(&cpu.lower_bound, &memory.lower_bound),
+        upper_bound: amounts(&cpu.upper_bound, &memory.upper_bound),
     }
 }
 
-fn percentiles(usage: &DecayingHistogram, shape: &Shape, wanted: &Percentiles, unit: f64) -> Bounds {
-    let at = |fraction| amount::from_f64(usage.percentile(shape, fraction) * unit);
-    Bounds { target: at(wanted.target), lower: at(wanted.lower_bound), upper: at(wanted.upper_bound) }
+/// The steps to target and bounds of CPU, in thousandths of a core.
+pub(crate) fn derive_cpu(config: &Config, shapes: &Shapes, minimum: Cpu, history: &Aggregate) -> Derivation {
+    let confidence = confidence(history, config.cpu_confidence_interval_ns);
+    let usage = |percentile| history.cpu.percentile(&shapes.cpu, percentile) * 1000.0;
+    derive(config.margin_fraction, confidence, minimum.millicores(), &config.cpu_percentiles, usage)
 }
 
-fn bounds(margin: f64, confidence: f64, minimum: i64, usage: &Bounds) -> Bounds {
-    let with_margin = |amount: i64| amount.saturating_add(amount::scale(amount, margin));
-    let lower_factor = power(1.0 + 0.001 / confidence, -2);
-    let upper_factor = 1.0 + 1.0 / confidence;
-    Bounds {
-        target: with_margin(usage.target).max(minimum),
-        lower: amount::scale(with_margin(usage.lower), lower_factor).max(minimum),
-        upper: amount::scale(with_margin(usage.upper), upper_factor).max(minimum),
+/// The steps to target and bounds of memory, in bytes.
+pub(crate) fn derive_memory(config: &Config, shapes: &Shapes, minimum: Memory, history: &Aggregate) -> Derivation {
+    let confidence = confidence(history, config.memory_confidence_interval_ns);
+    let usage = |percentile| history.memory.percentile(&shapes.memory, percentile);
+    derive(config.margin_fraction, confidence, minimum.bytes(), &config.memory_percentiles, usage)
+}
+
+fn derive(margin: f64, confidence: f64, minimum: i64, wanted: &Percentiles, usage: impl Fn(f64) -> f64) -> Derivation {
+    let steps = |percentile: f64, factor: Option<f64>| {
+        let usage = amount::from_f64(usage(percentile));
+        let with_margin = usage.saturating_add(amount::scale(usage, margin));
+        let with_confidence = factor.map_or(with_margin, |factor| amount::scale(with_margin, factor));
+        Steps { percentile, usage, with_margin, with_confidence, amount: with_confidence.max(minimum) }
+    };
+    Derivation {
+        confidence,
+        minimum,
+        target: steps(wanted.target, None),
+        lower_bound: steps(wanted.lower_bound, Some(power(1.0 + 0.001 / confidence, -2))),
+        upper_bound: steps(wanted.upper_bound, Some(1.0 + 1.0 / confidence)),
     }
 }
 

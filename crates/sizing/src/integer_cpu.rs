@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{ContainerRecommendation, ResourceList, ResourceName};
+use model::Quantity;
 
 const PREFIX: &str = "vpa-post-processor.kubernetes.io/";
 const SUFFIX: &str = "_integerCPU";
@@ -18,22 +18,7 @@ pub fn integer_cpu_containers<'a>(annotations: impl IntoIterator<Item = (&'a str
     annotations.into_iter().filter_map(asks).collect()
 }
 
-/// Rounds CPU up to whole cores, also in the uncapped target.
-pub(crate) fn round_up(recommendation: &mut ContainerRecommendation) {
-    for list in [
-        &mut recommendation.target,
-        &mut recommendation.lower_bound,
-        &mut recommendation.upper_bound,
-        &mut recommendation.uncapped_target,
-    ] {
-        round_up_cpu(list);
-    }
-}
-
-fn round_up_cpu(list: &mut ResourceList) {
-    for (name, quantity) in list.iter_mut() {
-        if *name == ResourceName::Cpu {
-            *quantity = quantity.round_up(0);
-        }
-    }
+/// CPU rounded up to whole cores.
+pub(crate) fn round_up(cpu: &Quantity) -> Quantity {
+    cpu.round_up(0)
 }

@@ -13,6 +13,8 @@
 //! | percentile, margin, confidence, minimum | `estimate.rs` |
 //! | rounding and published quantities | `format.rs` |
 //! | whole cores by annotation | `integer_cpu.rs` |
+//! | from an amount to a published quantity | `publish.rs` |
+//! | every step of one number | `explain.rs` |
 //! | which policy a container has | `policy.rs` |
 //! | minimum and maximum allowed | `capping.rs` |
 //! | settings and their defaults | `config.rs` |
@@ -28,6 +30,7 @@ mod config;
 mod container;
 mod decaying;
 mod estimate;
+mod explain;
 mod fleet;
 mod float;
 pub mod format;
@@ -35,6 +38,7 @@ mod histogram;
 mod instant;
 mod integer_cpu;
 mod policy;
+mod publish;
 
 pub use aggregate::{Aggregate, Shapes};
 pub use buckets::{Buckets, BucketsError};

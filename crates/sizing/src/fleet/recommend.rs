@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use jiff::Timestamp;
-use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName};
+use model::{ContainerExplanation, Recommendation};
 
 use super::Fleet;
 use super::autoscaler::{Autoscaler, AutoscalerId};
 use super::namespace::Namespace;
 use crate::aggregate::{Aggregate, Shapes};
-use crate::capping::cap_container;
 use crate::checkpoint::Checkpoint;
 use crate::estimate::{Amounts, Estimate, estimate, minimum};
-use crate::policy::{ContainerPolicy, ScalingMode, policy_for};
-use crate::{format, integer_cpu};
+use crate::explain::explain;
+use crate::policy::{ScalingMode, policy_for};
+use crate::publish::Publishing;
 
 /// Histories by container name.
 type Histories<'a> = BTreeMap<&'a str, Cow<'a, Aggregate>>;
@@ -29,7 +29,8 @@ impl Fleet {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
         let estimates = self.estimates_from(autoscaler, &histories);
-        let containers = estimates.map(|(name, estimate)| self.publish(autoscaler, name, &estimate)).collect();
+        let containers =
+            estimates.map(|(name, estimate)| self.publishing(autoscaler, name).container(name, &estimate)).collect();
         Some(Recommendation { containers })
     }
 
@@ -74,45 +75,41 @@ impl Fleet {
         Some(histories.into_iter().map(|(name, history)| (name.to_owned(), history.save(now))).collect())
     }
 
+    /// Every step from history to the recommendation for one container; absent when it is not known or not sized.
+    pub fn explain(&self, id: &AutoscalerId, container: &str) -> Option<ContainerExplanation> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        let histories = merged(&self.shapes, namespace, autoscaler);
+        let history = histories.get(container).filter(|_| is_sized(autoscaler, container))?;
+        let minimum = self.minimum(autoscaler, &histories);
+        Some(explain(self.publishing(autoscaler, container), &self.shapes, minimum, history))
+    }
+
     fn estimates_from<'a>(
         &'a self,
         autoscaler: &'a Autoscaler,
         histories: &'a Histories<'a>,
     ) -> impl Iterator<Item = (&'a str, Estimate)> {
-        let policies = &autoscaler.spec.policies;
-        let is_sized = |name: &str| policy_for(policies, name).is_none_or(|policy| policy.mode == ScalingMode::Auto);
-        let sized = histories.keys().filter(|name| is_sized(name)).count();
-        let minimum = minimum(&self.config, sized);
-        let sized = histories.iter().filter(move |(name, _)| is_sized(name));
+        let minimum = self.minimum(autoscaler, histories);
+        let sized = histories.iter().filter(|(name, _)| is_sized(autoscaler, name));
         sized.map(move |(name, history)| (*name, estimate(&self.config, &self.shapes, minimum, history)))
     }
 
-    fn publish(&self, autoscaler: &Autoscaler, name: &str, estimate: &Estimate) -> ContainerRecommendation {
-        let policy = policy_for(&autoscaler.spec.policies, name);
-        let list = |amounts: &Amounts| self.quantities(policy, amounts);
-        let target = list(&estimate.target);
-        let mut published = ContainerRecommendation {
-            container_name: name.to_owned(),
-            uncapped_target: target.clone(),
-            target,
-            lower_bound: list(&estimate.lower_bound),
-            upper_bound: list(&estimate.upper_bound),
-        };
-        if self.config.integer_cpu && autoscaler.spec.integer_cpu.contains(name) {
-            integer_cpu::round_up(&mut published);
-        }
-        cap_container(&mut published, policy, &self.config.max_allowed);
-        published
+    /// Each container's share of the least of a pod.
+    fn minimum(&self, autoscaler: &Autoscaler, histories: &Histories) -> Amounts {
+        minimum(&self.config, histories.keys().filter(|name| is_sized(autoscaler, name)).count())
     }
 
-    /// The amounts of the controlled resources, as they are published.
-    fn quantities(&self, policy: Option<&ContainerPolicy>, amounts: &Amounts) -> ResourceList {
-        let both = [
-            (ResourceName::Cpu, format::cpu(&self.config, amounts.cpu)),
-            (ResourceName::Memory, format::memory(&self.config, amounts.memory)),
-        ];
-        both.into_iter().filter(|(name, _)| policy.is_none_or(|policy| policy.controls(name))).collect()
+    fn publishing<'a>(&'a self, autoscaler: &'a Autoscaler, container: &str) -> Publishing<'a> {
+        Publishing {
+            config: &self.config,
+            policy: policy_for(&autoscaler.spec.policies, container),
+            whole_cores: self.config.integer_cpu && autoscaler.spec.integer_cpu.contains(container),
+        }
     }
+}
+
+fn is_sized(autoscaler: &Autoscaler, container: &str) -> bool {
+    policy_for(&autoscaler.spec.policies, container).is_none_or(|policy| policy.mode == ScalingMode::Auto)
 }
 
 /// The history of each container name over all groups and what was stored. A history of one source is borrowed, not copied.
