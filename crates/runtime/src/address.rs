@@ -62,6 +62,16 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
+    /// The interface; absent: all of them.
+    pub fn host(self) -> Option<IpAddr> {
+        self.host
+    }
+
+    /// The port; 0 stands for one that the system chooses.
+    pub fn port(self) -> u16 {
+        self.port
+    }
+
     /// The same port on `host` where no host was given.
     #[must_use]
     pub fn or_host(self, host: Option<IpAddr>) -> Self {

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::client::NoAnswer;
 use crate::leading::Leading;
-use crate::lease::{Action, Timings, decide, held, released};
+use crate::lease::{self, Action, Timings, decide, held, released};
 
 /// Conflicting writes in one attempt before it counts as failed.
 const MAX_CONFLICTS: u32 = 3;
@@ -68,7 +68,7 @@ impl Candidate {
             };
             tracing::info!(lease = self.name, "leading");
             status.set(1);
-            let leading = Leading::new(Some(since + self.timings.renew_deadline));
+            let leading = Leading::new(self.term(), Some(since + self.timings.renew_deadline));
             let enough = CancellationToken::new();
             // In a task of its own: work that computes for long must not keep the lease from being renewed, or its loss
             // from being told.
@@ -212,6 +212,14 @@ impl Candidate {
         };
         self.saw(Some(written));
         Ok(())
+    }
+
+    /// The number of the term that the lease as last seen stands for.
+    fn term(&self) -> u64 {
+        let seen = self.seen.as_ref();
+        let created = seen.and_then(|lease| lease.metadata.creation_timestamp.as_ref()).map(|time| time.0);
+        let transitions = seen.and_then(|lease| lease.spec.as_ref()?.lease_transitions);
+        lease::term(created.unwrap_or_default(), transitions.unwrap_or(0))
     }
 
     async fn refresh(&mut self) -> kube::Result<()> {

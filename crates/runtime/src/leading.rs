@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use prometheus::{IntGauge, Opts};
 use tokio_util::sync::CancellationToken;
@@ -15,25 +16,31 @@ use crate::args::{LeaderElectionArgs, ResourceLock};
 use crate::chassis::Chassis;
 use crate::client;
 use crate::election::Candidate;
-use crate::lease::{Timings, identity};
+use crate::lease::{self, Timings, identity};
 use crate::throttle::Throttle;
 
 /// One term of leadership. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Leading {
     lost: CancellationToken,
+    term: u64,
     /// Absent: without end.
     until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Leading {
-    pub(crate) fn new(until: Option<Instant>) -> Self {
-        Self { lost: CancellationToken::new(), until: Arc::new(Mutex::new(until)) }
+    pub(crate) fn new(term: u64, until: Option<Instant>) -> Self {
+        Self { lost: CancellationToken::new(), term, until: Arc::new(Mutex::new(until)) }
     }
 
     /// A term without end, for a program that runs alone.
     pub fn alone() -> Self {
-        Self::new(None)
+        Self::new(lease::term(Timestamp::now(), 0), None)
+    }
+
+    /// The number of the term. Later terms have greater ones, also those of other candidates.
+    pub fn term(&self) -> u64 {
+        self.term
     }
 
     /// Cancelled when the term ends, which is before another candidate may begin its own.
@@ -115,7 +122,7 @@ mod tests {
     #[test]
     fn a_term_ends_with_its_deadline_even_before_anyone_says_so() {
         let start = Instant::now();
-        let leading = Leading::new(Some(start + Duration::from_secs(10)));
+        let leading = Leading::new(1, Some(start + Duration::from_secs(10)));
         let after = |seconds| leading.holds(start + Duration::from_secs(seconds));
         assert!(after(9) && !after(10));
         leading.extend(start + Duration::from_secs(12));

@@ -74,6 +74,17 @@ pub fn released(previous: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     }
 }
 
+/// Numbers a term of leadership, so that later terms of one lease have greater numbers: by when the lease was created, then
+/// by how often its holder changed. A lease that was deleted and made anew goes on above its predecessor.
+pub fn term(created: Timestamp, transitions: i32) -> u64 {
+    let seconds = u64::try_from(created.as_second()).unwrap_or(0);
+    let transitions = u64::try_from(transitions).unwrap_or(0);
+    (seconds << TRANSITION_BITS) | transitions.min((1 << TRANSITION_BITS) - 1)
+}
+
+/// Sixteen million changes of holder; the seconds above them last for thousands of years.
+const TRANSITION_BITS: u32 = 24;
+
 /// Names a candidate `<hostname>_<uuid>`, with the address at which others reach the leader appended where there is one.
 pub fn identity(hostname: &str, random: u128, address: Option<&str>) -> String {
     // Version 4, variant 1, as RFC 9562 marks a random UUID.
@@ -221,6 +232,13 @@ mod tests {
         assert_eq!(named, "pod-1_ffffffff-ffff-4fff-bfff-ffffffffffff_10.0.0.7:8945");
         assert_eq!(address_of(&named), Some("10.0.0.7:8945"));
         assert_eq!(address_of(&identity("pod-1", 7, None)), None);
+    }
+
+    #[test]
+    fn later_terms_have_greater_numbers() {
+        let in_order = [(10, -1), (10, 1), (10, 2), (10, i32::MAX), (11, 0), (11, 5), (4_000_000_000, 0)];
+        let terms = in_order.map(|(created, transitions)| term(at(created), transitions));
+        assert!(terms.is_sorted_by(|earlier, later| earlier < later), "{terms:?}");
     }
 
     #[test]

@@ -1,0 +1,70 @@
+//! Follows who holds a Lease, and where it is reached: its holder's identity ends with an address (see [`crate::lease`]).
+
+use std::pin::pin;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::watch_object;
+use tokio::sync::watch;
+
+use crate::lease::address_of;
+
+/// Keeps `leader` at the address of the holder of the Lease `name`; absent while nobody holds it, or says no address.
+/// Runs until nobody looks at `leader`. While the API server is away, the last holder stands.
+pub async fn follow_leader(leases: Api<Lease>, name: &str, leader: watch::Sender<Option<String>>) {
+    let mut states = pin!(watch_object(leases, name).default_backoff());
+    let mut said = false;
+    loop {
+        let state = tokio::select! {
+            state = states.next() => state,
+            () = leader.closed() => return,
+        };
+        match state {
+            Some(Ok(lease)) => {
+                said = false;
+                let address = lease.as_ref().and_then(address);
+                leader.send_if_modified(|known| {
+                    let changed = *known != address;
+                    *known = address;
+                    changed
+                });
+            }
+            Some(Err(error)) if !said => {
+                tracing::warn!(lease = name, %error, "cannot watch the lease; its last holder stands");
+                said = true;
+            }
+            Some(Err(_)) => {}
+            None => return,
+        }
+    }
+}
+
+fn address(lease: &Lease) -> Option<String> {
+    let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
+    address_of(holder).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::coordination::v1::LeaseSpec;
+
+    use super::*;
+
+    fn check(holder: Option<&str>, expected: Option<&str>) {
+        let spec = LeaseSpec { holder_identity: holder.map(str::to_owned), ..LeaseSpec::default() };
+        let lease = Lease { spec: Some(spec), ..Lease::default() };
+        assert_eq!(address(&lease).as_deref(), expected, "{holder:?}");
+    }
+
+    #[test]
+    fn the_leader_is_reached_where_its_identity_says() {
+        let uuid = "00000000-0000-4000-8000-000000000000";
+        check(Some(&format!("pod-1_{uuid}_10.0.0.7:8950")), Some("10.0.0.7:8950"));
+        check(Some(&format!("pod-1_{uuid}_[fd00::7]:8950")), Some("[fd00::7]:8950"));
+        check(Some(&format!("pod-1_{uuid}")), None);
+        check(Some(""), None);
+        check(None, None);
+    }
+}
