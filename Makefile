@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench manifests
+.PHONY: demo test lint bench certs manifests
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -16,6 +16,9 @@ lint:
 
 bench: ## ns per sample and per percentile, bytes per container, full recomputation
 	cargo bench --locked -p sizing
+
+certs: ## a development authority and a certificate per program, in certs/
+	cargo run -q --locked -p feed --example development_ca -- certs
 
 manifests: ## regenerate deploy/crds from the types
 	cargo run -q -p api --example crds -- deploy/crds

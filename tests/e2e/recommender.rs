@@ -2,6 +2,7 @@
 
 mod deployed;
 mod failures;
+mod feed;
 mod room;
 
 use anyhow::{Result, bail, ensure};

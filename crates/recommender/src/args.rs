@@ -3,12 +3,14 @@
 //! Flags of upstream that are missing here (history from Prometheus, external metrics) are refused, not ignored.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use cluster::Scope;
+use feed::AllowedClients;
 use model::{Quantity, ResourceList, ResourceName};
-use runtime::{CommonArgs, FeatureGates, Gate, GoDuration, LeaderElectionArgs, Program, Stage};
+use runtime::{CommonArgs, FeatureGates, Gate, GoDuration, LeaderElectionArgs, ListenAddress, Program, Stage};
 use sizing::{Config, MemoryRules, Percentiles};
 
 use crate::storage::Storage;
@@ -45,6 +47,9 @@ pub struct Args {
     /// Flags that say how large a container should be.
     #[command(flatten)]
     pub sizing: SizingArgs,
+    /// Flags of the feed to the other services.
+    #[command(flatten)]
+    pub feed: FeedArgs,
 
     /// Objects that name this recommender are handled; the one called default also handles those that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]
@@ -80,6 +85,30 @@ pub struct Args {
     /// Feature gates as Name=true, separated by commas. `PerVPAConfig` lets objects set their own memory rules.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
+}
+
+/// Flags of the feed to the other services. It is off unless the three files are given.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FeedArgs {
+    /// Where the gRPC feed is served, as host:port; no host means all interfaces. Needs --feed-tls-cert-file.
+    #[arg(long, default_value = ":8950", value_name = "ADDRESS")]
+    pub feed_address: ListenAddress,
+    /// Host under which the other services reach this replica, such as the pod's IP address. The Lease tells it to them.
+    /// Needed where --feed-address has no host.
+    #[arg(long, default_value = "", value_name = "HOST")]
+    pub feed_advertised_host: String,
+    /// Certificate chain (PEM) of the feed. Reread when it changes; while it is missing, the feed waits for it.
+    #[arg(long, value_name = "FILE", requires_all = ["feed_tls_private_key_file", "feed_client_ca_file"])]
+    pub feed_tls_cert_file: Option<PathBuf>,
+    /// Private key (PEM) of --feed-tls-cert-file.
+    #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
+    pub feed_tls_private_key_file: Option<PathBuf>,
+    /// Authorities (PEM) that the certificates of the feed's clients must come from.
+    #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
+    pub feed_client_ca_file: Option<PathBuf>,
+    /// DNS names, separated by commas, of which a client's certificate must carry one.
+    #[arg(long, default_value = "plimsoll-updater,plimsoll-webhook,plimsoll-adapter", value_name = "NAMES")]
+    pub feed_allowed_clients: AllowedClients,
 }
 
 /// Flags that say how large a container should be.
@@ -328,6 +357,20 @@ mod tests {
             assert_eq!(parse(line).expect(line).storage, Storage::Checkpoint, "{line}");
         }
         assert!(parse("--storage=checkpoints").is_err());
+    }
+
+    #[test]
+    fn the_feed_needs_all_of_its_files_and_a_client() {
+        let certificate = "--feed-tls-cert-file=a";
+        let key = "--feed-tls-private-key-file=b";
+        let authority = "--feed-client-ca-file=c";
+        assert!(parse(&[certificate, key, authority].join(" ")).is_ok());
+        for some in [&[certificate][..], &[key], &[authority], &[certificate, key], &[key, authority]] {
+            assert!(parse(&some.join(" ")).is_err(), "{some:?}");
+        }
+        assert!(parse("--feed-allowed-clients=,").is_err());
+        let feed = parse("").expect("no flag is required").feed;
+        assert_eq!((feed.feed_address.to_string().as_str(), feed.feed_tls_cert_file), (":8950", None));
     }
 
     #[test]

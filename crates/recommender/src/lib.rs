@@ -7,6 +7,7 @@
 //! * [`decide`]: from what is known to the status of one object, as a pure function.
 //! * [`act`]: the only writes.
 //! * [`storage`]: where history comes from that is older than this process; `checkpoint` is what there is.
+//! * `serve`: the feed to the other services.
 //! * [`metrics`]: what is measured about all this.
 
 pub mod act;
@@ -17,6 +18,7 @@ mod ingest;
 pub mod metrics;
 mod policies;
 mod run;
+mod serve;
 pub mod state;
 pub mod storage;
 

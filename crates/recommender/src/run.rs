@@ -1,10 +1,13 @@
 //! Starts everything: watches and ingestion in every replica, writing in the one that leads.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use cluster::Watches;
-use futures::future::try_join;
+use feed::Term;
+use futures::FutureExt as _;
+use futures::future::{Fuse, FusedFuture as _, try_join};
 use jiff::Timestamp;
 use runtime::{Chassis, Leading};
 use sources::metrics_api::MetricsApi;
@@ -18,6 +21,7 @@ use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, scope};
 use crate::checkpoint::keep::Keeper;
 use crate::ingest::{Ingest, Shared};
 use crate::metrics::Metrics;
+use crate::serve::{self, Feed};
 use crate::state::{Charge, State};
 use crate::storage::Storage;
 
@@ -32,6 +36,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         common,
         election,
         sizing,
+        feed,
         recommender_name,
         recommender_interval,
         memory_saver,
@@ -87,12 +92,16 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     chassis.tasks.spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
 
+    let feed = Feed::start(feed, &shared, &chassis)?;
+    let (publisher, address) = feed.map(|Feed { publisher, address }| (publisher, address)).unzip();
     let writer = Writer::new(chassis.client.clone(), workers, metrics.clone());
     let shutdown = chassis.shutdown.clone();
     chassis
-        .lead(&election, None, |leading| {
-            let statuses =
-                write_changes(shared.clone(), writer.clone(), metrics.clone(), leading.clone(), shutdown.clone());
+        .lead(&election, address.as_deref(), |leading| {
+            // Readers are sent away when the term is over, and its work is dropped.
+            let told = publisher.as_ref().map(|publisher| publisher.begin(leading.term()));
+            let (state, writer, metrics) = (shared.clone(), writer.clone(), metrics.clone());
+            let statuses = tell_changes(state, told, writer, metrics, leading.clone(), shutdown.clone());
             // Boxed, since it holds the writes of all workers.
             let checkpoints = Box::pin(keeper.clone().run(leading, shutdown.clone()));
             async { try_join(statuses, checkpoints).await.map(|((), ())| ()) }
@@ -100,9 +109,11 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .await
 }
 
-/// Decides and writes after every change of the state, for one term of leadership.
-async fn write_changes(
+/// Decides after every change of the state, tells the readers of the feed and writes, for one term of leadership. Writes
+/// take their time; what changes meanwhile is told at once, and written when they are done.
+async fn tell_changes(
     shared: Shared,
+    told: Option<Term>,
     writer: Writer,
     metrics: Metrics,
     leading: Leading,
@@ -112,22 +123,43 @@ async fn write_changes(
     if *revisions.borrow_and_update() > 0 {
         revisions.mark_changed();
     }
+    let mut writing = pin!(Fuse::terminated());
+    let mut changed_meanwhile = false;
     let mut retry_at = None;
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             changed = revisions.changed() => changed?,
             () = at(retry_at) => {}
+            all_written = &mut writing => {
+                let all_written: bool = all_written;
+                retry_at = (!all_written).then(|| Instant::now() + RETRY);
+                if !changed_meanwhile {
+                    continue;
+                }
+            }
         }
-        let mut steps = metrics.steps();
+        if told.is_none() && !writing.is_terminated() {
+            changed_meanwhile = true;
+            continue;
+        }
+        let steps = writing.is_terminated().then(|| metrics.steps());
         let decisions = block_in_place(|| shared.lock().decide(Timestamp::now()));
         metrics.decided(&decisions);
-        let all_written = tokio::select! {
-            () = shutdown.cancelled() => return Ok(()),
-            all_written = writer.write(decisions, &leading) => all_written,
-        };
-        steps.done("UpdateVPAs");
-        retry_at = (!all_written).then(|| Instant::now() + RETRY);
+        if let Some(term) = told.as_ref().filter(|_| leading.holds(std::time::Instant::now())) {
+            term.reset(decisions.iter().map(serve::recommendation), Timestamp::now());
+        }
+        changed_meanwhile = steps.is_none();
+        if let Some(mut steps) = steps {
+            retry_at = None;
+            let (writer, leading) = (&writer, &leading);
+            let write = async move {
+                let all_written = writer.write(decisions, leading).await;
+                steps.done("UpdateVPAs");
+                all_written
+            };
+            writing.set(write.fuse());
+        }
     }
 }
 

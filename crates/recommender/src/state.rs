@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use cluster::target::{Resolution, resolve};
 use cluster::{Autoscaler, ObjectKey, OomKill, Phase, Pod, View};
+use feed::Explained;
 use jiff::Timestamp;
-use model::{ContainerRef, Selector};
+use model::{ContainerRecommendation, ContainerRef, Recommendation, Selector};
 use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, SampleError};
 use sources::ContainerUsage;
 
@@ -237,6 +238,22 @@ impl State {
     /// The status that each object should have. Objects whose target is not known yet are left out.
     pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
         self.autoscalers.iter().filter_map(|(key, tracked)| self.decide_one(key, tracked, now)).collect()
+    }
+
+    /// How the recommendation for one container comes about; absent where none is decided.
+    pub fn explain(&self, key: &ObjectKey, container: &str, now: Timestamp) -> Option<Explained> {
+        let tracked = self.autoscalers.get(key)?;
+        let decision = self.decide_one(key, tracked, now)?;
+        let explanation = self.fleet.explain(&id(key), container)?;
+        let published = Recommendation::from(decision.status.recommendation.unwrap_or_default());
+        let published = published.containers.into_iter().find(|published| published.container_name == container);
+        let nothing = || ContainerRecommendation { container_name: container.to_owned(), ..Default::default() };
+        Some(Explained {
+            uid: tracked.autoscaler.uid().to_owned(),
+            published: published.unwrap_or_else(nothing),
+            is_measured: self.fleet.is_measured(&id(key)),
+            explanation,
+        })
     }
 
     fn decide_one(&self, key: &ObjectKey, tracked: &Tracked, now: Timestamp) -> Option<Decision> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use e2e::{another, eventually};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::Client;
 use sandbox::{Component, Sandbox};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
@@ -18,7 +19,7 @@ use super::{CPU_OF_250M, deployment};
 /// How long the API server is away.
 const OUTAGE_SECONDS: f64 = 30.0;
 /// 700m lies in the bucket of CPU that ends at 707m, and a margin of 15 % makes that 813m.
-const CPU_OF_700M: &str = "813m";
+pub(crate) const CPU_OF_700M: &str = "813m";
 /// A crowd that no cluster should have in one namespace.
 const CROWD: usize = 5000;
 /// It is served within seconds; a machine that does other things at the same time may take a minute or two.
@@ -27,14 +28,14 @@ const CROWD_PATIENCE: Duration = Duration::from_mins(5);
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// One workload for each of these tests. All are made at once, so that they wait for metrics-server together.
-const WORKLOADS: [&str; 4] = ["outage", "unmeasured", "killed", "crowd"];
+const WORKLOADS: [&str; 5] = ["outage", "unmeasured", "killed", "crowd", "fed"];
 
 /// The sandbox of these tests while it is one test's turn. Its workload has its recommendation.
-struct Turn {
+pub(crate) struct Turn {
     own: MutexGuard<'static, Option<Own>>,
-    room: Room,
+    pub(crate) room: Room,
     workload: &'static str,
-    writes: Replica,
+    pub(crate) writes: Replica,
 }
 
 /// The sandbox, and the namespace of the workloads.
@@ -57,7 +58,7 @@ impl Own {
 }
 
 impl Turn {
-    async fn take(workload: &'static str) -> Result<Self> {
+    pub(crate) async fn take(workload: &'static str) -> Result<Self> {
         static OWN: Mutex<Option<Own>> = Mutex::const_new(None);
         let mut own = OWN.lock().await;
         if own.is_none() {
@@ -74,7 +75,7 @@ impl Turn {
         Ok(&self.own.as_ref().context("it was made with the first turn")?.sandbox)
     }
 
-    async fn use_from_now_on(&self, cpu: &str, memory: &str) -> Result<()> {
+    pub(crate) async fn use_from_now_on(&self, cpu: &str, memory: &str) -> Result<()> {
         let usage = json!({"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory});
         self.room.annotate_pods(self.workload, &usage).await
     }
@@ -112,6 +113,14 @@ async fn await_metric(replica: &Replica, name: &str, what: &str, is_so: impl Fn(
         Ok(())
     })
     .await
+}
+
+/// Kills the replica's process.
+pub(crate) async fn kill(client: &Client, replica: &Replica) -> Result<()> {
+    let killed = process(client, replica).await?;
+    let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status()?;
+    ensure!(status.success(), "kill -9 {killed}");
+    Ok(())
 }
 
 #[tokio::test]
@@ -165,9 +174,7 @@ async fn a_recommender_that_is_killed_starts_again_and_loses_no_recommendation()
     let turn = Turn::take("killed").await?;
     let client = &turn.room.client;
     let before = restarts(client, &turn.writes).await?;
-    let killed = process(client, &turn.writes).await?;
-    let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status()?;
-    ensure!(status.success(), "kill -9 {killed}");
+    kill(client, &turn.writes).await?;
     eventually("its container is started again", PATIENCE, async || {
         // Whatever happens meanwhile, what was recommended stays.
         let cpu = first_container(&turn.room.object(turn.workload).await?)["target"]["cpu"].clone();

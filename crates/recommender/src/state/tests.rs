@@ -7,7 +7,7 @@ use cluster::{
     Autoscaler, Checkpoint, Container, Controller, ObjectKey, OomKill, Phase, Pod, Resources, View, WellKnown,
 };
 use jiff::Timestamp;
-use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
+use model::{Bound, ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use serde_json::json;
 use sizing::Config;
 use sources::ContainerUsage;
@@ -437,4 +437,31 @@ fn an_abandoned_container_is_forgotten_with_its_checkpoint_and_not_stored_again(
     after.view.checkpoints.delete(&ObjectKey::new("shop", "web-old"));
     after.load_stored(nine_days + 4);
     assert_eq!(names(&after, nine_days + 5), ["main"]);
+}
+
+#[test]
+fn what_is_explained_and_told_is_what_is_written() {
+    let mut cluster = Cluster::web(&["web-1"]);
+    let key = ObjectKey::new("shop", "web");
+    let explain = |cluster: &Cluster, second| cluster.state.explain(&key, "main", at(second)).expect("an explanation");
+    let waiting = explain(&cluster, 1);
+    assert!(!waiting.is_measured && waiting.published.target.is_empty());
+    cluster.measure("web-1", "main", 2);
+    let written = cluster.decide(3).remove(0);
+    let told = crate::serve::recommendation(&written);
+    assert_eq!((told.uid.as_str(), told.namespace.as_str(), told.name.as_str()), ("u1", "shop", "web"));
+    assert_eq!(written.status.recommendation, Some(told.recommendation.clone().into()));
+    let explained = explain(&cluster, 3);
+    assert_eq!((explained.uid.as_str(), explained.is_measured), ("u1", true));
+    assert_eq!(explained.published, told.recommendation.containers[0]);
+    for number in explained.explanation.numbers {
+        let list = match number.bound {
+            Bound::Target => &explained.published.target,
+            Bound::Lower => &explained.published.lower_bound,
+            Bound::Upper => &explained.published.upper_bound,
+        };
+        assert_eq!(list.get(&number.resource), Some(&number.capped));
+    }
+    assert_eq!(cluster.state.explain(&key, "other", at(3)), None);
+    assert_eq!(cluster.state.explain(&ObjectKey::new("shop", "other"), "main", at(3)), None);
 }

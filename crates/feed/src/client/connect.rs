@@ -1,0 +1,44 @@
+//! One connection: TCP to an address, then TLS for the name that the certificate must carry.
+
+use std::io;
+use std::sync::Arc;
+
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint, Error, Uri};
+use tower::service_fn;
+
+use super::{CONNECT_TIMEOUT, KEEPALIVE};
+
+/// What may be on its way to a reader that is not reading, in bytes.
+const WINDOW_BYTES: u32 = 1 << 20;
+
+/// Opens a connection to `address` (`host:port`) whose certificate must carry `server_name`.
+pub async fn connect(
+    address: &str,
+    tls: Arc<ClientConfig>,
+    server_name: ServerName<'static>,
+) -> Result<Channel, Error> {
+    let address: Arc<str> = address.into();
+    // The URI only names the server in requests; where to connect to is decided below.
+    let uri = format!("https://{}", server_name.to_str());
+    let endpoint = Endpoint::from_shared(uri)?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(2 * WINDOW_BYTES);
+    let connector = service_fn(move |_: Uri| {
+        let (address, tls, server_name) = (Arc::clone(&address), Arc::clone(&tls), server_name.clone());
+        async move {
+            let stream = TcpStream::connect(&*address).await?;
+            let stream = TlsConnector::from(tls).connect(server_name, stream).await?;
+            Ok::<_, io::Error>(TokioIo::new(stream))
+        }
+    });
+    endpoint.connect_with_connector(connector).await
+}

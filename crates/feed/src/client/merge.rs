@@ -1,0 +1,282 @@
+//! What a reader holds, and how messages change it. The rules: a reset takes effect when it is complete; nothing from an
+//! earlier term of leadership is taken; within a term the greater revision is the newer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use crate::proto::recommendations_update::Change;
+use crate::proto::{self, RecommendationsUpdate};
+use crate::recommendation::Recommendation;
+
+/// The state of a reader.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Following {
+    /// By the object's unique identifier.
+    pub recommendations: BTreeMap<String, Heard>,
+    /// Since when changes may have been missed; absent while the stream is up.
+    pub stale_since: Option<Instant>,
+}
+
+/// The last value that was heard.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard {
+    /// The value.
+    pub recommendation: Arc<Recommendation>,
+    /// The term of leadership from which it is.
+    pub term: u64,
+    /// The number of its change in the term.
+    pub revision: u64,
+    /// When the leader saw it first, by the leader's clock.
+    pub changed_at: Timestamp,
+}
+
+impl Following {
+    /// Nothing was heard yet; it is stale from `now`.
+    pub fn new(now: Instant) -> Self {
+        Self { recommendations: BTreeMap::new(), stale_since: Some(now) }
+    }
+}
+
+/// Why a stream cannot be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum MergeError {
+    /// It comes from a leader that was replaced.
+    #[error("the server leads term {term}, but term {known} has begun")]
+    EarlierTerm {
+        /// Its term.
+        term: u64,
+        /// The latest that we know of.
+        known: u64,
+    },
+    /// It does not begin with a reset.
+    #[error("a stream must begin with a reset")]
+    NoReset,
+}
+
+/// What is remembered between messages.
+#[derive(Debug, Default)]
+pub(super) struct Merge {
+    /// The latest term that was seen.
+    term: u64,
+    stage: Stage,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    New,
+    /// Parts of a reset that is not complete.
+    Resetting(BTreeMap<String, Heard>),
+    Following,
+}
+
+impl Merge {
+    /// A new stream begins; what was begun in the last one is void.
+    pub(super) fn begin(&mut self) {
+        self.stage = Stage::New;
+    }
+
+    /// Takes a message; gives whether the state changed.
+    pub(super) fn take(
+        &mut self,
+        update: RecommendationsUpdate,
+        following: &mut Following,
+    ) -> Result<bool, MergeError> {
+        let RecommendationsUpdate { term, change } = update;
+        if term < self.term {
+            return Err(MergeError::EarlierTerm { term, known: self.term });
+        }
+        self.term = term;
+        match (change, &mut self.stage) {
+            (Some(Change::Reset(reset)), stage) => {
+                let mut parts = match std::mem::take(stage) {
+                    _ if reset.first => BTreeMap::new(),
+                    Stage::Resetting(parts) => parts,
+                    Stage::New | Stage::Following => return Err(MergeError::NoReset),
+                };
+                for message in reset.recommendations {
+                    put(&mut parts, message, term);
+                }
+                if !reset.complete {
+                    *stage = Stage::Resetting(parts);
+                    return Ok(false);
+                }
+                *stage = Stage::Following;
+                replace(following, parts);
+                Ok(true)
+            }
+            (_, Stage::New | Stage::Resetting(_)) => Err(MergeError::NoReset),
+            (Some(Change::Apply(apply)), Stage::Following) => {
+                let mut changed = false;
+                for message in apply.recommendations {
+                    changed |= put(&mut following.recommendations, message, term);
+                }
+                Ok(changed)
+            }
+            (Some(Change::Delete(delete)), Stage::Following) => {
+                let mut changed = false;
+                for uid in delete.uids {
+                    changed |= following.recommendations.remove(&uid).is_some();
+                }
+                Ok(changed)
+            }
+            // A kind of change that a later version brings.
+            (None, Stage::Following) => Ok(false),
+        }
+    }
+}
+
+/// Puts the parts in place, except where something newer is known.
+fn replace(following: &mut Following, mut parts: BTreeMap<String, Heard>) {
+    for (uid, known) in std::mem::take(&mut following.recommendations) {
+        if parts.get(&uid).is_some_and(|part| order(part) < order(&known)) {
+            parts.insert(uid, known);
+        }
+    }
+    following.recommendations = parts;
+    following.stale_since = None;
+}
+
+/// Puts one value in place, unless something newer is known. A value that cannot be read counts as none: its reader then
+/// goes by the status of the object.
+fn put(values: &mut BTreeMap<String, Heard>, message: proto::Recommendation, term: u64) -> bool {
+    let uid = message.uid.clone();
+    let revision = message.revision;
+    if values.get(&uid).is_some_and(|known| (term, revision) < order(known)) {
+        return false;
+    }
+    let changed_at = Timestamp::from_millisecond(message.changed_at_ms).unwrap_or_default();
+    match Recommendation::try_from(message) {
+        Ok(recommendation) => {
+            let recommendation = Arc::new(recommendation);
+            values.insert(uid, Heard { recommendation, term, revision, changed_at });
+            true
+        }
+        Err(error) => {
+            tracing::warn!(uid, %error, "passing over a recommendation that cannot be read");
+            values.remove(&uid).is_some()
+        }
+    }
+}
+
+fn order(heard: &Heard) -> (u64, u64) {
+    (heard.term, heard.revision)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::{RecommendationsApply, RecommendationsDelete, RecommendationsReset};
+
+    fn messages(values: &[(&str, u64)]) -> Vec<proto::Recommendation> {
+        let message = |(uid, revision): &(&str, u64)| proto::Recommendation {
+            uid: (*uid).to_owned(),
+            revision: *revision,
+            ..Default::default()
+        };
+        values.iter().map(message).collect()
+    }
+
+    /// Part of a reset: the first one, the last one, or both.
+    fn part(values: &[(&str, u64)], first: bool, complete: bool) -> Change {
+        Change::Reset(RecommendationsReset { recommendations: messages(values), first, complete })
+    }
+
+    fn reset(values: &[(&str, u64)]) -> Change {
+        part(values, true, true)
+    }
+
+    fn apply(values: &[(&str, u64)]) -> Change {
+        Change::Apply(RecommendationsApply { recommendations: messages(values) })
+    }
+
+    fn delete(uid: &str) -> Change {
+        Change::Delete(RecommendationsDelete { uids: vec![uid.to_owned()] })
+    }
+
+    struct Hearer {
+        merge: Merge,
+        following: Following,
+    }
+
+    impl Hearer {
+        fn new() -> Self {
+            Self { merge: Merge::default(), following: Following::new(Instant::now()) }
+        }
+
+        fn hear(&mut self, term: u64, change: Change) -> Result<bool, MergeError> {
+            self.merge.take(RecommendationsUpdate { term, change: Some(change) }, &mut self.following)
+        }
+
+        /// `uid@term.revision` of each value.
+        fn check(&self, expected: &[&str]) {
+            let values = self.following.recommendations.iter();
+            let values: Vec<_> =
+                values.map(|(uid, heard)| format!("{uid}@{}.{}", heard.term, heard.revision)).collect();
+            assert_eq!(values, expected);
+        }
+    }
+
+    #[test]
+    fn a_reset_takes_effect_when_it_is_complete() {
+        let mut hearer = Hearer::new();
+        assert_eq!(hearer.hear(1, reset(&[("a", 1), ("b", 2)])), Ok(true));
+        hearer.check(&["a@1.1", "b@1.2"]);
+        hearer.merge.begin();
+        assert_eq!(hearer.hear(2, part(&[("b", 1)], true, false)), Ok(false));
+        hearer.check(&["a@1.1", "b@1.2"]);
+        assert_eq!(hearer.hear(2, part(&[("c", 2)], false, true)), Ok(true));
+        hearer.check(&["b@2.1", "c@2.2"]);
+        assert_eq!(hearer.following.stale_since, None);
+    }
+
+    #[test]
+    fn a_reset_that_was_cut_off_leaves_nothing_behind() {
+        let mut hearer = Hearer::new();
+        hearer.hear(1, part(&[("a", 1)], true, false)).unwrap();
+        hearer.hear(1, part(&[("b", 2)], true, false)).unwrap();
+        hearer.hear(1, part(&[("c", 3)], false, true)).unwrap();
+        hearer.check(&["b@1.2", "c@1.3"]);
+        hearer.hear(1, part(&[("a", 4)], true, false)).unwrap();
+        hearer.merge.begin();
+        assert_eq!(hearer.hear(1, part(&[("b", 2)], false, true)), Err(MergeError::NoReset));
+        hearer.check(&["b@1.2", "c@1.3"]);
+    }
+
+    #[test]
+    fn changes_follow_the_reset() {
+        let mut hearer = Hearer::new();
+        assert_eq!(hearer.hear(1, apply(&[("a", 1)])), Err(MergeError::NoReset));
+        hearer.hear(1, reset(&[("a", 1)])).unwrap();
+        assert_eq!(hearer.hear(1, apply(&[("a", 3), ("b", 4)])), Ok(true));
+        assert_eq!(hearer.hear(1, apply(&[("a", 2)])), Ok(false), "an older revision");
+        hearer.check(&["a@1.3", "b@1.4"]);
+        assert_eq!(hearer.hear(1, delete("a")), Ok(true));
+        assert_eq!(hearer.hear(1, delete("a")), Ok(false));
+        hearer.check(&["b@1.4"]);
+    }
+
+    #[test]
+    fn a_leader_that_was_replaced_is_not_heard() {
+        let mut hearer = Hearer::new();
+        hearer.hear(5, reset(&[("a", 1)])).unwrap();
+        hearer.merge.begin();
+        let earlier = MergeError::EarlierTerm { term: 4, known: 5 };
+        assert_eq!(hearer.hear(4, reset(&[("a", 900)])), Err(earlier));
+        hearer.check(&["a@5.1"]);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_read_is_no_value() {
+        let mut hearer = Hearer::new();
+        hearer.hear(1, reset(&[("a", 1), ("b", 2)])).unwrap();
+        let mut broken = messages(&[("a", 3)]);
+        let target = [("cpu".to_owned(), "much".to_owned())].into();
+        broken[0].containers = vec![proto::ContainerRecommendation { target, ..Default::default() }];
+        hearer.hear(1, Change::Apply(RecommendationsApply { recommendations: broken })).unwrap();
+        hearer.check(&["b@1.2"]);
+    }
+}

@@ -1,0 +1,192 @@
+//! The answer to why a number is what it is, and how it looks in the protocol.
+
+use std::time::Duration;
+
+use model::{Bound, Cap, ContainerExplanation, ContainerRecommendation, Explanation, ResourceName};
+
+use crate::proto;
+use crate::quantities::{MessageError, to_quantity};
+use crate::recommendation::{container_from_message, container_to_message};
+
+/// Which numbers are to be explained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Namespace of the `VerticalPodAutoscaler` object.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The container.
+    pub container: String,
+}
+
+/// How the recommendation for one container came about.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Explained {
+    /// Unique identifier of the `VerticalPodAutoscaler` object.
+    pub uid: String,
+    /// What is recommended now.
+    pub published: ContainerRecommendation,
+    /// Whether usage was measured; otherwise `published` need not follow from the steps.
+    pub is_measured: bool,
+    /// The steps.
+    pub explanation: ContainerExplanation,
+}
+
+impl From<proto::ExplainRequest> for Question {
+    fn from(proto::ExplainRequest { namespace, name, container }: proto::ExplainRequest) -> Self {
+        Self { namespace, name, container }
+    }
+}
+
+impl From<Explained> for proto::ExplainResponse {
+    fn from(Explained { uid, published, is_measured, explanation }: Explained) -> Self {
+        let ContainerExplanation { samples, lifespan, numbers } = explanation;
+        Self {
+            uid,
+            published: Some(container_to_message(&published)),
+            is_measured,
+            samples,
+            lifespan_seconds: lifespan.as_secs_f64(),
+            explanations: numbers.into_iter().map(number_to_message).collect(),
+        }
+    }
+}
+
+impl TryFrom<proto::ExplainResponse> for Explained {
+    type Error = MessageError;
+
+    fn try_from(message: proto::ExplainResponse) -> Result<Self, MessageError> {
+        let proto::ExplainResponse { uid, published, is_measured, samples, lifespan_seconds, explanations } = message;
+        let published = published.ok_or(MessageError::Missing("published"))?;
+        let numbers = explanations.iter().map(number_from_message).collect::<Result<_, _>>()?;
+        let lifespan = Duration::try_from_secs_f64(lifespan_seconds).unwrap_or_default();
+        Ok(Self {
+            uid,
+            published: container_from_message(published)?,
+            is_measured,
+            explanation: ContainerExplanation { samples, lifespan, numbers },
+        })
+    }
+}
+
+fn number_to_message(number: Explanation) -> proto::Explanation {
+    let Explanation {
+        resource,
+        bound,
+        percentile,
+        usage,
+        with_margin,
+        confidence,
+        with_confidence,
+        minimum,
+        at_least_minimum,
+        rounded,
+        in_whole_units,
+        capped,
+        capped_by,
+    } = number;
+    proto::Explanation {
+        resource: resource.as_str().to_owned(),
+        bound: bound_to_message(bound).into(),
+        percentile,
+        usage,
+        with_margin,
+        confidence,
+        with_confidence,
+        minimum,
+        at_least_minimum,
+        rounded: rounded.to_string(),
+        in_whole_units: in_whole_units.to_string(),
+        capped: capped.to_string(),
+        capped_by: cap_to_message(capped_by).into(),
+    }
+}
+
+fn number_from_message(message: &proto::Explanation) -> Result<Explanation, MessageError> {
+    let (bound, capped_by) = (message.bound(), message.capped_by());
+    let quantity = |text: &str, step: &str| to_quantity(text.to_owned(), || format!("{}.{step}", message.resource));
+    Ok(Explanation {
+        resource: ResourceName::from(message.resource.as_str()),
+        bound: bound_from_message(bound)?,
+        percentile: message.percentile,
+        usage: message.usage,
+        with_margin: message.with_margin,
+        confidence: message.confidence,
+        with_confidence: message.with_confidence,
+        minimum: message.minimum,
+        at_least_minimum: message.at_least_minimum,
+        rounded: quantity(&message.rounded, "rounded")?,
+        in_whole_units: quantity(&message.in_whole_units, "in_whole_units")?,
+        capped: quantity(&message.capped, "capped")?,
+        capped_by: cap_from_message(capped_by),
+    })
+}
+
+fn bound_to_message(bound: Bound) -> proto::Bound {
+    match bound {
+        Bound::Target => proto::Bound::Target,
+        Bound::Lower => proto::Bound::Lower,
+        Bound::Upper => proto::Bound::Upper,
+    }
+}
+
+fn bound_from_message(bound: proto::Bound) -> Result<Bound, MessageError> {
+    match bound {
+        proto::Bound::Target => Ok(Bound::Target),
+        proto::Bound::Lower => Ok(Bound::Lower),
+        proto::Bound::Upper => Ok(Bound::Upper),
+        proto::Bound::Unspecified => Err(MessageError::Missing("bound")),
+    }
+}
+
+fn cap_to_message(cap: Option<Cap>) -> proto::Cap {
+    match cap {
+        None => proto::Cap::Unspecified,
+        Some(Cap::MinAllowed) => proto::Cap::MinAllowed,
+        Some(Cap::MaxAllowed) => proto::Cap::MaxAllowed,
+        Some(Cap::GlobalMaxAllowed) => proto::Cap::GlobalMaxAllowed,
+    }
+}
+
+fn cap_from_message(cap: proto::Cap) -> Option<Cap> {
+    match cap {
+        proto::Cap::Unspecified => None,
+        proto::Cap::MinAllowed => Some(Cap::MinAllowed),
+        proto::Cap::MaxAllowed => Some(Cap::MaxAllowed),
+        proto::Cap::GlobalMaxAllowed => Some(Cap::GlobalMaxAllowed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Quantity;
+
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_what_is_heard() {
+        let bounds =
+            [(Bound::Target, None), (Bound::Lower, Some(Cap::MinAllowed)), (Bound::Upper, Some(Cap::MaxAllowed))];
+        let numbers = bounds.map(|(bound, capped_by)| Explanation {
+            resource: ResourceName::Cpu,
+            bound,
+            percentile: 0.9,
+            usage: 110,
+            with_margin: 126,
+            confidence: 0.04,
+            with_confidence: 127,
+            minimum: 25,
+            at_least_minimum: 128,
+            rounded: Quantity::from_milli(129),
+            in_whole_units: Quantity::from_milli(1000),
+            capped: Quantity::from_milli(500),
+            capped_by,
+        });
+        let explanation =
+            ContainerExplanation { samples: 60, lifespan: Duration::from_millis(3_540_500), numbers: numbers.into() };
+        let published = ContainerRecommendation { container_name: "app".to_owned(), ..Default::default() };
+        let told = Explained { uid: "u-1".to_owned(), published, is_measured: true, explanation };
+        let message = proto::ExplainResponse::from(told.clone());
+        assert_eq!(Explained::try_from(message), Ok(told));
+    }
+}

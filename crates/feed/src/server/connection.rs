@@ -1,0 +1,140 @@
+//! Accepts connections: the TLS handshake, with limits on number and time, and whose certificate it was.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::Stream;
+use futures::stream::poll_fn;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::Connected;
+
+use super::names::AllowedClients;
+use super::{CurrentTls, ServerLimits};
+use crate::metrics::{Metrics, Refusal};
+
+/// Pause after the system refused to accept, which is mostly for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections that are ready and not taken yet.
+const MAX_READY: usize = 16;
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// Whether its certificate names an allowed client.
+    pub(super) is_allowed: bool,
+}
+
+/// A connection after its handshake.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TlsStream<TcpStream>,
+    peer: Peer,
+    /// Its share of the connections that may be open.
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What it takes to accept.
+#[derive(Clone)]
+pub(super) struct Acceptor {
+    pub(super) tls: CurrentTls,
+    pub(super) allowed: AllowedClients,
+    pub(super) limits: ServerLimits,
+    pub(super) metrics: Metrics,
+}
+
+impl Acceptor {
+    /// Accepts until `shutdown`. Handshakes wait for nobody but their own client.
+    pub(super) fn accept(
+        self,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+    ) -> impl Stream<Item = io::Result<Connection>> {
+        let (ready, mut connections) = mpsc::channel(MAX_READY);
+        tokio::spawn(shutdown.run_until_cancelled_owned(self.run(listener, ready)));
+        poll_fn(move |context| connections.poll_recv(context).map(|connection| connection.map(Ok)))
+    }
+
+    async fn run(self, listener: TcpListener, ready: mpsc::Sender<Connection>) {
+        let free = Arc::new(Semaphore::new(self.limits.connections));
+        while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = ready.closed() => return,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let (acceptor, ready) = (self.clone(), ready.clone());
+                    tokio::spawn(async move {
+                        if let Some(connection) = acceptor.handshake(stream, permit).await {
+                            // Nobody takes it after shutdown.
+                            let _ = ready.send(connection).await;
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn handshake(&self, stream: TcpStream, permit: OwnedSemaphorePermit) -> Option<Connection> {
+        // Changes are small and wanted at once.
+        let _ = stream.set_nodelay(true);
+        let handshake = TlsAcceptor::from((self.tls)()).accept(stream);
+        match timeout(self.limits.handshake_timeout, handshake).await {
+            Ok(Ok(stream)) => {
+                let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                let is_allowed = certificate.is_some_and(|certificate| self.allowed.include(certificate));
+                Some(Connection { stream, peer: Peer { is_allowed }, _permit: permit })
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "TLS handshake failed");
+                self.metrics.refused(Refusal::Handshake);
+                None
+            }
+            Err(_) => {
+                self.metrics.refused(Refusal::Handshake);
+                None
+            }
+        }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,106 @@
+//! The other calls: explanations, forecasts, health and reflection.
+
+use feed::proto::{ExplainRequest, WatchForecastsRequest, forecasts_update};
+use feed::{Explained, server::SERVICE_NAME};
+use futures::StreamExt as _;
+use tonic::transport::Channel;
+use tonic::{Code, Request};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+
+use crate::certificates::Authority;
+use crate::stage::{Replica, recommendation, server_name};
+
+async fn channel(authority: &Authority, replica: &Replica, name: &str) -> Channel {
+    let tls = authority.client(Some((authority, name)));
+    feed::client::connect(&replica.address, tls, server_name()).await.unwrap()
+}
+
+fn question(container: &str) -> ExplainRequest {
+    ExplainRequest { namespace: "shop".to_owned(), name: "web".to_owned(), container: container.to_owned() }
+}
+
+#[tokio::test]
+async fn explanations_come_from_the_leader() {
+    let authority = Authority::new();
+    let replica = Replica::start(&authority).await;
+    let mut client = replica.client(authority.client(Some((&authority, "plimsoll-updater")))).await.unwrap();
+    assert_eq!(client.explain(question("app")).await.unwrap_err().code(), Code::Unavailable);
+    let _term = replica.lead(1, [recommendation("u-1", 126)]);
+    let explained = Explained::try_from(client.explain(question("app")).await.unwrap().into_inner()).unwrap();
+    assert_eq!(explained.published, recommendation("u-1", 126).recommendation.containers[0]);
+    assert!(explained.is_measured);
+    let unknown = client.explain(question("other")).await.unwrap_err();
+    assert_eq!(
+        (unknown.code(), unknown.message()),
+        (Code::NotFound, "no recommendation for container other of shop/web")
+    );
+    let long = question(&"x".repeat(100_000));
+    assert_eq!(client.explain(long).await.unwrap_err().code(), Code::OutOfRange);
+}
+
+#[tokio::test]
+async fn forecasts_are_none_yet_and_the_stream_stays_open_as_long_as_the_term() {
+    let authority = Authority::new();
+    let replica = Replica::start(&authority).await;
+    let term = replica.lead(7, []);
+    let mut client = replica.client(authority.client(Some((&authority, "plimsoll-updater")))).await.unwrap();
+    let mut stream = client.watch_forecasts(WatchForecastsRequest {}).await.unwrap().into_inner();
+    let first = stream.message().await.unwrap().unwrap();
+    assert_eq!(first.term, 7);
+    assert!(matches!(first.change, Some(forecasts_update::Change::Reset(reset)) if reset.complete));
+    assert!(futures::poll!(stream.next()).is_pending());
+    drop(term);
+    assert_eq!(stream.message().await.unwrap_err().code(), Code::Unavailable);
+}
+
+#[tokio::test]
+async fn health_follows_leadership() {
+    let authority = Authority::new();
+    let replica = Replica::start(&authority).await;
+    let mut health = HealthClient::new(channel(&authority, &replica, "plimsoll-updater").await);
+    let mut states = health.watch(HealthCheckRequest { service: SERVICE_NAME.to_owned() }).await.unwrap().into_inner();
+    let mut until = async |expected: ServingStatus| {
+        while states.message().await.unwrap().unwrap().status() != expected {}
+    };
+    until(ServingStatus::NotServing).await;
+    let term = replica.lead(1, []);
+    until(ServingStatus::Serving).await;
+    drop(term);
+    until(ServingStatus::NotServing).await;
+}
+
+#[tokio::test]
+async fn reflection_lists_the_services() {
+    let authority = Authority::new();
+    let replica = Replica::start(&authority).await;
+    let mut reflection = ServerReflectionClient::new(channel(&authority, &replica, "plimsoll-updater").await);
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let requests = futures::stream::iter([request]);
+    let mut answers = reflection.server_reflection_info(Request::new(requests)).await.unwrap().into_inner();
+    let answer = answers.message().await.unwrap().unwrap().message_response.unwrap();
+    let MessageResponse::ListServicesResponse(list) = answer else { panic!("{answer:?}") };
+    let mut names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
+    names.sort();
+    assert_eq!(names, ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", SERVICE_NAME]);
+}
+
+#[tokio::test]
+async fn a_stranger_learns_nothing_from_health_and_reflection() {
+    let authority = Authority::new();
+    let replica = Replica::start(&authority).await;
+    let channel = channel(&authority, &replica, "plimsoll-stranger").await;
+    let health = HealthClient::new(channel.clone()).check(HealthCheckRequest { service: String::new() }).await;
+    assert_eq!(health.unwrap_err().code(), Code::PermissionDenied);
+    let requests = futures::stream::iter([]);
+    let reflection = ServerReflectionClient::new(channel).server_reflection_info(Request::new(requests)).await;
+    assert_eq!(reflection.unwrap_err().code(), Code::PermissionDenied);
+}

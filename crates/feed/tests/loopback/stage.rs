@@ -1,0 +1,156 @@
+//! Servers and readers with short limits.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use feed::proto::feed_client::FeedClient;
+use feed::server::Answer;
+use feed::{Explained, Following, Metrics, Publisher, Question, Reader, Recommendation, Server, ServerLimits, Term};
+use jiff::Timestamp;
+use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
+use prometheus::Registry;
+use rustls::{ClientConfig, ServerConfig};
+use rustls_pki_types::ServerName;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::transport::Channel;
+
+use crate::certificates::{Authority, SERVER};
+
+/// Longer than anything takes here; only a failure waits so long.
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
+
+/// A running server.
+pub(crate) struct Replica {
+    pub(crate) publisher: Publisher,
+    pub(crate) address: String,
+    pub(crate) registry: Registry,
+    pub(crate) tls: Arc<Mutex<Arc<ServerConfig>>>,
+    _stop: DropGuard,
+}
+
+impl Replica {
+    pub(crate) async fn start(authority: &Authority) -> Self {
+        Self::with(authority, ServerLimits::default()).await
+    }
+
+    pub(crate) async fn with(authority: &Authority, limits: ServerLimits) -> Self {
+        let (publisher, registry) = (Publisher::default(), Registry::new());
+        let tls = Arc::new(Mutex::new(authority.server()));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let current = Arc::clone(&tls);
+        let server = Server {
+            publisher: publisher.clone(),
+            answer: answer(),
+            tls: Arc::new(move || Arc::clone(&current.lock().unwrap())),
+            allowed: "plimsoll-updater,plimsoll-webhook".parse().unwrap(),
+            limits,
+            metrics: Metrics::register(&registry).unwrap(),
+        };
+        let shutdown = CancellationToken::new();
+        let stop = shutdown.clone().drop_guard();
+        tokio::spawn(async move { server.serve(listener, shutdown).await.unwrap() });
+        Self { publisher, address, registry, tls, _stop: stop }
+    }
+
+    /// Begins a term with these recommendations.
+    pub(crate) fn lead(&self, term: u64, recommendations: impl IntoIterator<Item = Recommendation>) -> Term {
+        let term = self.publisher.begin(term);
+        term.reset(recommendations, Timestamp::UNIX_EPOCH);
+        term
+    }
+
+    /// The sum of a counter or gauge over its labels.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == name).expect(name);
+        let values = family.get_metric().iter();
+        values.map(|metric| metric.get_counter().get_value() + metric.get_gauge().get_value()).sum()
+    }
+
+    pub(crate) async fn client(&self, tls: Arc<ClientConfig>) -> Result<FeedClient<Channel>, tonic::transport::Error> {
+        feed::client::client(&self.address, &(Arc::new(move || Arc::clone(&tls)) as _), &server_name()).await
+    }
+}
+
+pub(crate) fn server_name() -> ServerName<'static> {
+    ServerName::try_from(SERVER).unwrap()
+}
+
+/// Knows the container `app` only.
+fn answer() -> Answer {
+    Arc::new(|question: &Question| {
+        let published = recommendation("u-1", 126).recommendation.containers.remove(0);
+        let explained = Explained { uid: "u-1".to_owned(), published, is_measured: true, ..Explained::default() };
+        (question.container == "app").then_some(explained)
+    })
+}
+
+pub(crate) fn recommendation(uid: &str, millicores: i64) -> Recommendation {
+    let target = ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(1 << 20));
+    let container = ContainerRecommendation {
+        container_name: "app".to_owned(),
+        target: target.clone(),
+        lower_bound: target.clone(),
+        upper_bound: target.clone(),
+        uncapped_target: target,
+    };
+    Recommendation {
+        uid: uid.to_owned(),
+        namespace: "shop".to_owned(),
+        name: uid.to_owned(),
+        observed_generation: 1,
+        recommendation: model::Recommendation { containers: vec![container] },
+    }
+}
+
+/// A reader that follows whoever it is told leads.
+pub(crate) struct Follower {
+    pub(crate) leader: watch::Sender<Option<String>>,
+    pub(crate) following: watch::Receiver<Following>,
+}
+
+impl Follower {
+    pub(crate) fn start(tls: Arc<ClientConfig>) -> Self {
+        let (leader, leaders) = watch::channel(None);
+        let (sender, following) = watch::channel(Following::new(Instant::now()));
+        let tls = Arc::new(move || Arc::clone(&tls));
+        let reader = Reader { leader: leaders, tls, server_name: server_name() };
+        tokio::spawn(reader.run(sender));
+        Self { leader, following }
+    }
+
+    pub(crate) fn follow(&self, replica: &Replica) {
+        self.leader.send_replace(Some(replica.address.clone()));
+    }
+
+    /// Waits until the reader is in a state.
+    pub(crate) async fn until(&mut self, what: &str, is: impl FnMut(&Following) -> bool) {
+        let seen = matches!(tokio::time::timeout(LIMIT, self.following.wait_for(is)).await, Ok(Ok(_)));
+        assert!(seen, "{what} within {LIMIT:?}; it is {:?}", self.following.borrow());
+    }
+
+    pub(crate) async fn until_fresh(&mut self, expected: &[(&str, i64)]) {
+        self.until(&format!("fresh {expected:?}"), |now| now.stale_since.is_none() && targets(now) == expected).await;
+    }
+
+    pub(crate) async fn until_stale(&mut self) {
+        self.until("stale", |now| now.stale_since.is_some()).await;
+    }
+
+    pub(crate) fn check(&self, expected: &[(&str, i64)]) {
+        assert_eq!(targets(&self.following.borrow()), expected);
+    }
+}
+
+/// The CPU of each target in millicores, by uid.
+fn targets(following: &Following) -> Vec<(&str, i64)> {
+    let values = following.recommendations.iter();
+    let target = |heard: &feed::client::Heard| {
+        heard.recommendation.recommendation.containers[0].target.cpu().map_or(0, Cpu::millicores)
+    };
+    values.map(|(uid, heard)| (uid.as_str(), target(heard))).collect()
+}

@@ -1,0 +1,168 @@
+//! The feed to the other services: what is decided, told at once, and the answers to why.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use cluster::ObjectKey;
+use feed::server::Answer;
+use feed::{AllowedClients, Publisher, Recommendation, Server, ServerLimits};
+use jiff::Timestamp;
+use runtime::address::listen_ip_from_environment;
+use runtime::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
+use runtime::{Chassis, ListenAddress};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::FeedArgs;
+use crate::ingest::Shared;
+use crate::state::Decision;
+
+/// The feed of this replica.
+pub(crate) struct Feed {
+    /// Where to tell decisions.
+    pub(crate) publisher: Publisher,
+    /// Where readers find it, for the Lease.
+    pub(crate) address: String,
+}
+
+impl Feed {
+    /// Starts the feed, unless it is off. It serves as soon as its certificates are there: they may come later than the
+    /// program, and the program is worth having without them.
+    pub(crate) fn start(args: FeedArgs, shared: &Shared, chassis: &Chassis) -> anyhow::Result<Option<Self>> {
+        let FeedArgs {
+            feed_address,
+            feed_advertised_host,
+            feed_tls_cert_file,
+            feed_tls_private_key_file,
+            feed_client_ca_file,
+            feed_allowed_clients,
+        } = args;
+        let Some((certificate, private_key)) = feed_tls_cert_file.zip(feed_tls_private_key_file) else {
+            return Ok(None);
+        };
+        let files = TlsFiles { certificate, private_key, client_ca: feed_client_ca_file };
+        ensure!(files.client_ca.is_some(), "--feed-client-ca-file is needed with --feed-tls-cert-file");
+        let listen = feed_address.or_host(listen_ip_from_environment()?);
+        let address = advertised(&feed_advertised_host, listen)?;
+        let publisher = Publisher::default();
+        let serving = Serving {
+            listen,
+            files,
+            allowed: feed_allowed_clients,
+            publisher: publisher.clone(),
+            answer: answer(shared.clone()),
+            metrics: feed::Metrics::register(&chassis.registry)?,
+        };
+        chassis.tasks.spawn("feed", serving.run(chassis.shutdown.clone()));
+        Ok(Some(Self { publisher, address }))
+    }
+}
+
+struct Serving {
+    listen: ListenAddress,
+    files: TlsFiles,
+    allowed: AllowedClients,
+    publisher: Publisher,
+    answer: Answer,
+    metrics: feed::Metrics,
+}
+
+impl Serving {
+    async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let Self { listen, files, allowed, publisher, answer, metrics } = self;
+        let Some(tls) = shutdown.run_until_cancelled(certificates(files)).await else { return Ok(()) };
+        let listener: TcpListener =
+            listen.bind().await.with_context(|| format!("cannot listen on --feed-address={listen}"))?;
+        tracing::info!(address = %listener.local_addr()?, "serving the feed");
+        let current = tls.clone();
+        let server = Server {
+            publisher,
+            answer,
+            tls: Arc::new(move || current.config()),
+            allowed,
+            limits: ServerLimits::default(),
+            metrics,
+        };
+        tokio::select! {
+            ended = server.serve(listener, shutdown) => Ok(ended?),
+            () = tls.follow_files(RELOAD_PERIOD) => Ok(()),
+        }
+    }
+}
+
+/// Waits until the files can be served. A lasting reason why not is said once.
+async fn certificates(files: TlsFiles) -> ServingTls {
+    let mut said = None;
+    loop {
+        match ServingTls::load(files.clone()).await {
+            Ok(tls) => return tls,
+            Err(error) => {
+                let error = error.to_string();
+                if said.as_ref() != Some(&error) {
+                    tracing::warn!(error, "the feed waits for its certificates");
+                }
+                said = Some(error);
+            }
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+const RETRY: Duration = RELOAD_PERIOD;
+
+/// The address for the Lease: the advertised host, or else the one that is listened on, with the port.
+fn advertised(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
+    let host = match (host, listen.host()) {
+        ("", None) => anyhow::bail!("--feed-advertised-host is needed where --feed-address has no host"),
+        ("", Some(host)) => host.to_string(),
+        (host, _) => host.to_owned(),
+    };
+    ensure!(listen.port() != 0, "--feed-address: the port must be a certain one, since the Lease tells it");
+    // The address ends the holder's identity, whose parts are joined by underscores.
+    ensure!(!host.contains(['_', ' ', '/']), "--feed-advertised-host: {host:?} is not a host");
+    let host = if matches!(host.parse(), Ok(IpAddr::V6(_))) { format!("[{host}]") } else { host };
+    Ok(format!("{host}:{}", listen.port()))
+}
+
+fn answer(shared: Shared) -> Answer {
+    Arc::new(move |question| {
+        let key = ObjectKey::new(question.namespace.as_str(), question.name.as_str());
+        shared.lock().explain(&key, &question.container, Timestamp::now())
+    })
+}
+
+/// What the feed tells of a decision.
+pub(crate) fn recommendation(decision: &Decision) -> Recommendation {
+    let Decision { autoscaler, status, .. } = decision;
+    Recommendation {
+        uid: autoscaler.uid().to_owned(),
+        namespace: autoscaler.key.namespace.clone(),
+        name: autoscaler.key.name.clone(),
+        observed_generation: status.observed_generation,
+        recommendation: status.recommendation.clone().unwrap_or_default().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(host: &str, listen: &str, expected: Option<&str>) {
+        let address = advertised(host, listen.parse().expect(listen)).ok();
+        assert_eq!(address.as_deref(), expected, "{host:?} {listen}");
+    }
+
+    #[test]
+    fn the_lease_gets_an_address_that_others_can_reach() {
+        check("10.0.0.7", ":8950", Some("10.0.0.7:8950"));
+        check("", "127.1.2.3:8950", Some("127.1.2.3:8950"));
+        check("10.0.0.7", "127.0.0.1:1", Some("10.0.0.7:1"));
+        check("fd00::7", ":8950", Some("[fd00::7]:8950"));
+        check("", "[::1]:8950", Some("[::1]:8950"));
+        check("", ":8950", None);
+        check("10.0.0.7", ":0", None);
+        check("a_b", ":8950", None);
+    }
+}

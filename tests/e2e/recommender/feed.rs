@@ -1,0 +1,129 @@
+//! The recommender's feed, as another service of the suite reads it: the leader found by its Lease, mutual TLS with the
+//! Secret of `deploy/`, and no gap and no older value when the leader is killed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use feed::proto::ExplainRequest;
+use feed::{Explained, Following, Reader};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use model::ResourceName;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use runtime::follow_leader;
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::{PrivateKeyDer, ServerName};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::CPU_OF_250M;
+use super::failures::{CPU_OF_700M, Turn, kill};
+use super::room::PATIENCE;
+
+const SERVER: &str = "plimsoll-recommender";
+const CLIENT: &str = "plimsoll-updater";
+/// From the moment at which the Lease names a new leader until its data is there.
+const TAKEOVER: Duration = Duration::from_secs(5);
+
+/// Puts the server's certificate into its Secret and gives what a client needs.
+async fn certificates(client: &Client) -> Result<Arc<ClientConfig>> {
+    let mut params = CertificateParams::new([])?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate()?;
+    let authority = params.self_signed(&key)?;
+    let issuer = Issuer::new(params, key);
+
+    let key = KeyPair::generate()?;
+    let server = CertificateParams::new([SERVER.to_owned()])?.signed_by(&key, &issuer)?;
+    let data = json!({"ca.crt": authority.pem(), "tls.crt": server.pem(), "tls.key": key.serialize_pem()});
+    let secret = json!({"metadata": {"name": "plimsoll-recommender-feed-tls"}, "stringData": data});
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
+
+    let key = KeyPair::generate()?;
+    let own = CertificateParams::new([CLIENT.to_owned()])?.signed_by(&key, &issuer)?;
+    let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.der().clone())?;
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![own.der().clone()], key)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The CPU that the feed asks for, as a quantity, with the term that it is from.
+fn target(following: &Following, uid: &str) -> Option<(String, u64)> {
+    let heard = following.recommendations.get(uid)?;
+    let container = heard.recommendation.recommendation.containers.first()?;
+    Some((container.target.get(&ResourceName::Cpu)?.to_string(), heard.term))
+}
+
+/// Waits until the feed is up to date and asks for so much, and gives the term. Until then the object is never missing
+/// again, once it was there, and its term never falls.
+async fn until(following: &mut watch::Receiver<Following>, uid: &str, cpu: &str, later_than: u64) -> Result<u64> {
+    let mut last = target(&following.borrow(), uid);
+    let mut complaint = None;
+    let is_so = |now: &Following| {
+        let heard = target(now, uid);
+        if heard.as_ref().map(|(_, term)| *term) < last.as_ref().map(|(_, term)| *term) {
+            complaint = Some(format!("{last:?}, then {heard:?}"));
+        }
+        last = heard;
+        let as_expected = last.as_ref().is_some_and(|(heard, term)| heard == cpu && *term > later_than);
+        complaint.is_some() || (now.stale_since.is_none() && as_expected)
+    };
+    let waited = timeout(PATIENCE, following.wait_for(is_so)).await.is_ok_and(|closed| closed.is_ok());
+    ensure!(waited, "the feed asks for {cpu} in a term after {later_than}; the last was {last:?}");
+    ensure!(complaint.is_none(), "a value was lost: {complaint:?}");
+    Ok(last.context("it was there")?.1)
+}
+
+#[tokio::test]
+async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> Result<()> {
+    let turn = Turn::take("fed").await?;
+    let client = turn.room.client.clone();
+    let uid = turn.room.object("fed").await?["metadata"]["uid"].as_str().context("a uid")?.to_owned();
+    let config = certificates(&client).await?;
+    let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
+    let name = ServerName::try_from(SERVER)?;
+
+    let (found, mut leader) = watch::channel(None);
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
+    tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
+    let (heard, mut following) = watch::channel(Following::new(Instant::now()));
+    let reader = Reader { leader: leader.clone(), tls: Arc::clone(&tls), server_name: name.clone() };
+    tokio::spawn(reader.run(heard));
+    let first = until(&mut following, &uid, CPU_OF_250M, 0).await?;
+
+    let address = leader.borrow_and_update().clone().context("the Lease tells the leader's address")?;
+    let request =
+        ExplainRequest { namespace: turn.room.namespace.clone(), name: "fed".to_owned(), container: "app".to_owned() };
+    let mut single = feed::client::client(&address, &tls, &name).await?;
+    let explained = Explained::try_from(single.explain(request).await?.into_inner())?;
+    assert_eq!(explained.uid, uid);
+    let cpu = explained.explanation.numbers.first().context("an explanation")?;
+    assert_eq!((cpu.capped.to_string().as_str(), cpu.with_margin), (CPU_OF_250M, 296));
+
+    kill(&client, &turn.writes).await?;
+    let killed = Instant::now();
+    timeout(PATIENCE, leader.wait_for(|now| now.as_ref().is_some_and(|now| *now != address))).await??;
+    let taken = Instant::now();
+    let second = until(&mut following, &uid, CPU_OF_250M, first).await?;
+    let behind = taken.elapsed();
+    println!(
+        "the Lease moved {:.1} s after the kill; readers followed in {behind:.3?}",
+        (taken - killed).as_secs_f64()
+    );
+    ensure!(behind < TAKEOVER, "{behind:?} after the Lease moved");
+
+    turn.use_from_now_on("700m", "300Mi").await?;
+    until(&mut following, &uid, CPU_OF_700M, second - 1).await?;
+    Ok(())
+}
