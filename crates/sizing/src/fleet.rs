@@ -7,6 +7,7 @@
 
 mod abandoned;
 mod autoscaler;
+mod earlier;
 mod garbage;
 mod group;
 mod ingest;
