@@ -62,6 +62,13 @@ impl Fleet {
         Ok(Self { config, shapes, namespaces: HashMap::new(), last_garbage_collection })
     }
 
+    /// A fleet with the same settings and nothing in it.
+    #[must_use]
+    pub fn without_content(&self) -> Self {
+        let (config, shapes) = (self.config.clone(), self.shapes);
+        Self { config, shapes, namespaces: HashMap::new(), last_garbage_collection: Instant::NEVER }
+    }
+
     /// The settings.
     pub fn config(&self) -> &Config {
         &self.config

@@ -37,8 +37,7 @@ fn fleet(pods: &[&str]) -> Fleet {
 
 fn feed(fleet: &mut Fleet, pod: &str, usage: &[(i64, i64)], first_hour: usize) {
     for (index, (millicores, mebibytes)) in usage.iter().enumerate() {
-        let container =
-            ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: "app".to_owned() };
+        let container = ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: "app".to_owned() };
         let at = at(first_hour + index);
         let (cpu, memory) = (Cpu::from_millicores(*millicores), Memory::from_bytes(mebibytes * MIB));
         let sample = Sample { at, cpu: Some(cpu), memory: Some(memory) };
