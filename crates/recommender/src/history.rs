@@ -112,6 +112,7 @@ impl Fetching {
     ) -> Result<(), PrometheusError> {
         let Some(window) = self.window(now, gap.end) else {
             block_in_place(|| self.shared.lock().no_history(gap));
+            self.shared.changed();
             return Ok(());
         };
         let namespace = gap.namespace.as_str();
@@ -123,7 +124,7 @@ impl Fetching {
         let mut rebuild = Rebuild::new(scene, labels);
         for (series, resource) in [(&layout.cpu, Resource::Cpu), (&layout.memory, Resource::Memory)] {
             if let Some(series) = series {
-                let take = |found| rebuild.add(resource, &found, now);
+                let take = |found| block_in_place(|| rebuild.add(resource, &found, now));
                 store.read_usage(series, namespace, window, take).await?;
             }
         }

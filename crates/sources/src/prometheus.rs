@@ -1,4 +1,4 @@
-//! History of usage from any store that answers PromQL over Prometheus' HTTP API (Prometheus, Thanos, Mimir, `VictoriaMetrics`).
+//! History of usage from any store that answers `PromQL` over the HTTP API of Prometheus: Thanos, Mimir and others too.
 //!
 //! Every answer is bounded in time and size: ranges are read in pieces, and a piece that is too much is halved. Which series
 //! hold usage and pod labels is found out where the settings leave it open. Nothing is retried here: the caller does.
@@ -105,7 +105,7 @@ impl Prometheus {
         let mut newest = HashMap::new();
         self.read_pieces(&query, window, |found| {
             for found in found {
-                keep_newest(&mut newest, series, namespace, found);
+                keep_newest(&mut newest, series, namespace, &found);
             }
         })
         .await?;
@@ -160,7 +160,7 @@ fn keep_newest(
     newest: &mut HashMap<String, (jiff::Timestamp, BTreeMap<String, String>)>,
     names: &PodLabelSeries,
     namespace: &str,
-    found: Labelled,
+    found: &Labelled,
 ) {
     let label = |name: &str| found.labels.get(name).map(String::as_str);
     let Some((last, _)) = found.series.points().last().copied() else { return };
@@ -195,10 +195,10 @@ mod tests {
         for (app, second) in [("old", 10), ("new", 30), ("older", 5)] {
             let labels =
                 [("exported_namespace", "shop"), ("exported_pod", "web-1"), ("label_app", app), ("job", "ksm")];
-            keep_newest(&mut newest, &names, "shop", found(&labels, second));
+            keep_newest(&mut newest, &names, "shop", &found(&labels, second));
         }
-        keep_newest(&mut newest, &names, "shop", found(&[("exported_namespace", "shop")], 50));
-        keep_newest(&mut newest, &names, "other", found(&[("exported_namespace", "shop")], 50));
+        keep_newest(&mut newest, &names, "shop", &found(&[("exported_namespace", "shop")], 50));
+        keep_newest(&mut newest, &names, "other", &found(&[("exported_namespace", "shop")], 50));
         assert_eq!(newest.len(), 1);
         assert_eq!(newest["web-1"].1, BTreeMap::from([("app".to_owned(), "new".to_owned())]));
     }

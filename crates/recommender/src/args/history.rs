@@ -12,7 +12,7 @@ use crate::history::Settings;
 /// Where history is with `--storage=prometheus`.
 #[derive(Debug, Clone, Args)]
 pub struct HistoryArgs {
-    /// Address of Prometheus or of another store that answers PromQL.
+    /// Address of Prometheus or of another store with its query language and HTTP API.
     #[arg(long, default_value = "http://prometheus.monitoring.svc", value_name = "URL")]
     pub prometheus_address: String,
     /// Do not check the certificate of Prometheus.

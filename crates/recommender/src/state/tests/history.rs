@@ -40,7 +40,7 @@ impl Cluster {
     }
 
     /// A store with these pods and stored labels answers.
-    fn answer(&mut self, second: i64, pods: &[&str], labels: PodLabels) {
+    fn answer(&mut self, second: i64, pods: &[&str], labels: &PodLabels) {
         for gap in self.gaps(second) {
             let mut rebuild = Rebuild::new(self.state.scene(&gap), labels.clone());
             for pod in pods {
@@ -100,7 +100,7 @@ fn late_history_gives_what_a_recommender_has_that_lived_through_it() {
         fresh.measure("web-1", "main", second);
     }
     assert_ne!(fresh.targets(START + 120), lived.targets(START + 120));
-    fresh.answer(START + 130, &["web-1", "web-2"], PodLabels::new());
+    fresh.answer(START + 130, &["web-1", "web-2"], &PodLabels::new());
     lived.measure("web-1", "main", START + 180);
     fresh.measure("web-1", "main", START + 180);
     assert_eq!(fresh.targets(START + 180), lived.targets(START + 180));
@@ -114,7 +114,7 @@ fn pods_that_are_gone_count_by_the_labels_that_are_stored() {
     lived.view.pods.apply(Arc::new(pod("web-9", "web")));
     lived.load(START);
     let labels = stored("web-1", &[("app", "web")]);
-    fresh.answer(START, &["web-1", "unknown"], labels);
+    fresh.answer(START, &["web-1", "unknown"], &labels);
     assert_eq!(fresh.targets(START + 1), lived.targets(START + 1));
 }
 
@@ -129,7 +129,7 @@ fn a_recommendation_stays_until_history_has_come() {
     after.state.add_usage(&[small("web-1", START + 1)], at(START + 1));
     assert_eq!(after.targets(START + 2), published);
     assert!(after.is_fetching(START + 3));
-    after.answer(START + 4, &["web-1"], PodLabels::new());
+    after.answer(START + 4, &["web-1"], &PodLabels::new());
     assert_ne!(after.targets(START + 5), published);
     assert!(!after.is_fetching(START + 6));
     assert!(after.gaps(START + 7).is_empty());
@@ -152,7 +152,7 @@ fn after_a_day_without_history_what_was_measured_is_recommended() {
 #[test]
 fn history_of_a_namespace_serves_objects_that_come_later() {
     let mut cluster = Cluster::awaiting_history(&["web-1"]);
-    cluster.answer(START, &["web-1"], PodLabels::new());
+    cluster.answer(START, &["web-1"], &PodLabels::new());
     cluster.view.autoscalers.apply(Arc::new(autoscaler("also", "web", "u2", None)));
     cluster.load(START + 1);
     assert!(cluster.gaps(START + 1).is_empty());
@@ -171,14 +171,14 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
     cluster.view.autoscalers.apply(Arc::new(autoscaler("web", "web", "u1", None)));
     cluster.load(START);
     let pods = ["web-1", "other-1"];
-    cluster.answer(START, &pods, stored("other-1", &[("app", "other")]));
+    cluster.answer(START, &pods, &stored("other-1", &[("app", "other")]));
     assert_eq!(cluster.state.history_count(), 1, "pods that nobody selects have none");
     cluster.view.autoscalers.apply(Arc::new(autoscaler("other", "other", "u2", None)));
     cluster.load(START + 60);
     let gaps = cluster.gaps(START + 60);
     assert_eq!(gaps.iter().map(|gap| gap.end).collect::<Vec<_>>(), [at(START + 60)]);
     let web = cluster.targets(START + 61)["web"].clone();
-    cluster.answer(START + 70, &pods, PodLabels::new());
+    cluster.answer(START + 70, &pods, &PodLabels::new());
     let targets = cluster.targets(START + 71);
     assert_eq!(targets["web"], web, "nothing counts twice");
     assert_eq!(targets["other"], targets["web"]);
