@@ -101,16 +101,16 @@ async fn check(authorization: Option<&'static str>, credentials: Credentials, ex
 
 #[tokio::test]
 async fn the_store_is_told_who_asks() {
-    let file = std::env::temp_dir().join(format!("plimsoll-token-{}", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
     fs::write(&file, " abc\n").expect("a file");
     let text = |text: &str| Secret::Text(text.to_owned());
     check(None, Credentials::None, 200).await;
     check(Some("Bearer abc"), Credentials::Bearer(text("abc")), 200).await;
-    check(Some("Bearer abc"), Credentials::Bearer(Secret::File(file.clone())), 200).await;
+    check(Some("Bearer abc"), Credentials::Bearer(Secret::File(file)), 200).await;
     let basic = || Credentials::Basic { username: "me".to_owned(), password: text("pass") };
     check(Some("Basic bWU6cGFzcw=="), basic(), 200).await;
     check(Some("Bearer other"), basic(), 401).await;
-    fs::remove_file(file).expect("it was there");
 }
 
 #[tokio::test]
