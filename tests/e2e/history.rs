@@ -83,6 +83,13 @@ async fn history_comes_from_prometheus_also_when_that_is_down_at_first() -> Resu
     .await?;
     let lived_through = expected(&trace, TAKEOVER);
     compare(&status, lived_through)?;
+    eventually("events tell of it", PATIENCE, async || {
+        let events =
+            kubectl_in(&sandbox, &["get", "events", "-n", NAMESPACE, "-o", "jsonpath={.items[*].reason}"]).await?;
+        ensure!(["HistoryMissing", "HistoryFetched"].iter().all(|reason| events.contains(reason)), "{events}");
+        Ok(())
+    })
+    .await?;
     let metrics = metrics(&address).await?;
     for line in ["\nvpa_recommender_history_pending 0\n", r#"api_requests_count{code="200",method="get"}"#] {
         ensure!(metrics.contains(line), "{line} in {metrics}");

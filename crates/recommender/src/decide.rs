@@ -16,6 +16,8 @@ const NO_PODS_REASON: &str = "NoPodsMatched";
 const NO_PODS_MESSAGE: &str = "No pods match this VPA object";
 /// Tells our own condition from one that somebody else has set.
 const HISTORY_REASON: &str = "WaitingForPrometheus";
+/// What the condition says after a failure, before it says why.
+const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
 
 /// What is known about one object.
 #[derive(Debug, Clone)]
@@ -81,11 +83,44 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
     }
 }
 
+/// What people should be told about an object's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryNews<'a> {
+    /// It cannot be fetched, and why.
+    Missing(&'a str),
+    /// It has come after it was missing.
+    Come,
+}
+
+/// What has changed about the history of an object from one status to the next.
+pub fn history_news<'a>(
+    old: Option<&VerticalPodAutoscalerStatus>,
+    new: &'a VerticalPodAutoscalerStatus,
+) -> Option<HistoryNews<'a>> {
+    let before = old.and_then(awaited_history);
+    match (before.is_some_and(is_problem), awaited_history(new)) {
+        (false, Some(message)) if is_problem(message) => Some(HistoryNews::Missing(message)),
+        (true, None) => Some(HistoryNews::Come),
+        _ => None,
+    }
+}
+
+/// What our own condition says while history is missing.
+fn awaited_history(status: &VerticalPodAutoscalerStatus) -> Option<&str> {
+    let own = status.conditions.iter();
+    let mut own = own.filter(|condition| condition.kind == FETCHING_HISTORY && condition.reason == HISTORY_REASON);
+    own.next().map(|condition| condition.message.as_str())
+}
+
+fn is_problem(message: &str) -> bool {
+    message.starts_with(HISTORY_PROBLEM)
+}
+
 fn set_history(conditions: &mut Conditions, history: History, now: Timestamp) {
     match history {
         History::Missing { problem, .. } => {
             let message = match problem {
-                Some(problem) => format!("History cannot be fetched from Prometheus yet: {problem}"),
+                Some(problem) => format!("{HISTORY_PROBLEM}{problem}"),
                 None => "History is being fetched from Prometheus".to_owned(),
             };
             conditions.set(FETCHING_HISTORY, true, HISTORY_REASON, &message, now);
@@ -339,6 +374,29 @@ mod tests {
         let fetching = |reason| json!({"conditions": [condition("FetchingHistory", "True", BEFORE, reason, "m")]});
         check_history(fetching(HISTORY_REASON), History::Known, ("25m", None));
         check_history(fetching("Other"), History::Known, ("25m", Some("m")));
+    }
+
+    /// `before` and `after`: what the condition said, if there was one.
+    fn check_news(before: Option<&str>, after: Option<&str>, expected: Option<HistoryNews>) {
+        let status = |message: Option<&str>| {
+            let condition = message.map(|message| condition("FetchingHistory", "True", NOW, HISTORY_REASON, message));
+            let conditions: Vec<Value> = condition.into_iter().collect();
+            serde_json::from_value::<VerticalPodAutoscalerStatus>(json!({"conditions": conditions})).expect("a status")
+        };
+        assert_eq!(history_news(Some(&status(before)), &status(after)), expected, "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn people_are_told_when_history_cannot_be_fetched_and_when_it_came_after_all() {
+        let down = "History cannot be fetched from Prometheus yet: it is down";
+        let slow = "History cannot be fetched from Prometheus yet: it is slow";
+        let fetching = "History is being fetched from Prometheus";
+        check_news(None, Some(down), Some(HistoryNews::Missing(down)));
+        check_news(Some(fetching), Some(down), Some(HistoryNews::Missing(down)));
+        check_news(Some(down), Some(slow), None);
+        check_news(Some(down), None, Some(HistoryNews::Come));
+        check_news(None, Some(fetching), None);
+        check_news(Some(fetching), None, None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, 
 use sources::ContainerUsage;
 
 use crate::checkpoint::past::Past;
-use crate::decide::{self, Finding, History};
+use crate::decide::{self, Finding, History, HistoryNews};
 use crate::history::{Gap, Ledger, Scene};
 use crate::policies::{integer_cpu, policies};
 use selection::Selections;
@@ -106,6 +106,11 @@ impl Decision {
     pub fn is_first_recommendation(&self) -> bool {
         let had = decide::has_recommendation(self.autoscaler.object.status.as_ref());
         !had && decide::has_recommendation(Some(&self.status))
+    }
+
+    /// What has changed about the object's history.
+    pub fn history_news(&self) -> Option<HistoryNews<'_>> {
+        decide::history_news(self.autoscaler.object.status.as_ref(), &self.status)
     }
 }
 
