@@ -2,6 +2,7 @@
 //! output here; the steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
 
 mod checkpoints;
+mod history;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,8 @@ use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, 
 use sources::ContainerUsage;
 
 use crate::checkpoint::past::Past;
-use crate::decide::{self, Finding, History, HistoryNews};
-use crate::history::{Gap, Ledger, Scene};
+use crate::decide::{self, Finding, HistoryNews};
+use crate::history::Ledger;
 use crate::policies::{integer_cpu, policies};
 use selection::Selections;
 
@@ -241,71 +242,6 @@ impl State {
     /// Drops old history, at most once an hour; gives how many histories.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
         self.fleet.collect_garbage(now)
-    }
-
-    /// From now on, until the history of its pods has come, an object's recommendation stays. Usage is recorded since `started`.
-    pub fn await_history(&mut self, started: Timestamp) {
-        self.history = Some(Ledger::new(started, self.charge.memory_saver));
-    }
-
-    /// The history that objects need and that has not come yet.
-    pub(crate) fn missing_history(&mut self, now: Timestamp) -> Vec<Gap> {
-        let Some(history) = &mut self.history else { return Vec::new() };
-        let mut gaps = Vec::new();
-        for (namespace, selector) in selectors(&self.autoscalers).filter(|(_, selector)| !selector.is_nothing()) {
-            if let Some(gap) = history.gap(namespace, selector, now).filter(|gap| !gaps.contains(gap)) {
-                gaps.push(gap);
-            }
-        }
-        gaps
-    }
-
-    /// What matters for rebuilding the history that is missing.
-    pub(crate) fn scene(&self, gap: &Gap) -> Scene {
-        let own = |key: &ObjectKey| key.namespace == gap.namespace;
-        let autoscalers = self.autoscalers.iter().filter(|(key, _)| own(key));
-        let pods = self.pods.iter().filter(|(key, _)| own(key));
-        Scene {
-            fleet: self.fleet.without_content(),
-            autoscalers: autoscalers
-                .map(|(key, tracked)| (id(key), spec(&tracked.autoscaler, &tracked.target)))
-                .collect(),
-            pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
-            wanted: gap.selector.clone(),
-            known: self.history.as_ref().map(|history| history.known(gap)).unwrap_or_default(),
-        }
-    }
-
-    /// The history that was missing, as a recommender would know it that had run all the time.
-    pub(crate) fn add_history(&mut self, gap: &Gap, earlier: &Fleet, now: Timestamp) {
-        self.fleet.put_before(earlier, now);
-        self.no_history(gap);
-    }
-
-    /// There is no history before usage was recorded here.
-    pub(crate) fn no_history(&mut self, gap: &Gap) {
-        if let Some(history) = &mut self.history {
-            history.filled(gap);
-        }
-    }
-
-    /// The last attempt to fetch history failed.
-    pub(crate) fn history_failed(&mut self, problem: String) {
-        if let Some(history) = &mut self.history {
-            history.failed(problem);
-        }
-    }
-
-    /// Whether history of these pods is still to come. Usage of a whole confidence interval makes up for it.
-    fn history_of(&self, namespace: &str, selector: &Selector, now: Timestamp) -> History<'_> {
-        match &self.history {
-            Some(history) if !selector.is_nothing() && history.is_missing(namespace, selector) => {
-                let age = now.duration_since(history.started()).as_nanos();
-                let suffices = age >= i128::from(self.fleet.config().cpu_confidence_interval_ns);
-                History::Missing { problem: history.problem(), keeps_recommendation: !suffices }
-            }
-            _ => History::Known,
-        }
     }
 
     /// The status that each object should have. Objects whose target is not known yet are left out.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use model::Selector;
 
 /// A piece of history that is missing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Gap {
     pub(crate) namespace: String,
     /// The pods it is about; absent for all of the namespace.
