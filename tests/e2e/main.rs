@@ -4,6 +4,7 @@ mod building;
 mod checkpoints;
 mod crds;
 mod deploy;
+mod history;
 mod hosting;
 mod lease;
 mod lifecycle;

@@ -25,12 +25,17 @@ static SANDBOX: OnceCell<Sandbox> = OnceCell::const_new();
 
 /// The sandbox of this run. Make a client from it in each test: a client belongs to the runtime that made it.
 pub async fn shared() -> Result<&'static Sandbox> {
-    SANDBOX.get_or_try_init(|| start(format!("{NAME}{}", process::id()))).await
+    SANDBOX.get_or_try_init(|| start(format!("{NAME}{}", process::id()), false)).await
 }
 
 /// One more sandbox of this run, for tests that break theirs. `purpose` goes into its name.
 pub async fn another(purpose: &str) -> Result<Sandbox> {
-    start(format!("{NAME}{}-{purpose}", process::id())).await
+    start(format!("{NAME}{}-{purpose}", process::id()), false).await
+}
+
+/// The same with a Prometheus in it.
+pub async fn another_with_prometheus(purpose: &str) -> Result<Sandbox> {
+    start(format!("{NAME}{}-{purpose}", process::id()), true).await
 }
 
 /// The repository's folder.
@@ -43,8 +48,8 @@ pub(crate) fn logs() -> Option<PathBuf> {
     SANDBOX.get().map(Sandbox::logs_dir)
 }
 
-async fn start(name: String) -> Result<Sandbox> {
-    let options = Options::new(name, program("sandbox")?);
+async fn start(name: String, prometheus: bool) -> Result<Sandbox> {
+    let options = Options { prometheus, ..Options::new(name, program("sandbox")?) };
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
     sweep(&sandbox).await?;
     let definitions = repository().join("deploy/crds");

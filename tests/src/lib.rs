@@ -6,7 +6,7 @@ mod eventually;
 mod kubectl;
 mod namespace;
 
-pub use control_plane::{another, program, repository, shared};
+pub use control_plane::{another, another_with_prometheus, program, repository, shared};
 pub use eventually::eventually;
 pub use kubectl::{kubectl, kubectl_in};
 pub use namespace::namespace;

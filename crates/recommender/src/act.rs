@@ -1,10 +1,11 @@
 //! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch each, and in
-//! `act/checkpoint.rs` the checkpoints.
+//! `act/checkpoint.rs` the checkpoints and in `act/event.rs` events.
 //!
 //! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that the status of an object
 //! that was deleted and made again in the meantime is not written to its successor.
 
 pub(crate) mod checkpoint;
+mod event;
 
 use std::time::Instant;
 
@@ -21,6 +22,7 @@ use runtime::Leading;
 
 use crate::metrics::Metrics;
 use crate::state::Decision;
+use event::Events;
 
 /// What became of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +61,14 @@ pub struct Writer {
     client: Client,
     workers: usize,
     metrics: Metrics,
+    events: Events,
 }
 
 impl Writer {
     /// Writes through `client`, at most `workers` objects at the same time.
     pub fn new(client: Client, workers: usize, metrics: Metrics) -> Self {
-        Self { client, workers, metrics }
+        let events = Events::new(client.clone());
+        Self { client, workers, metrics, events }
     }
 
     /// Writes every decision that changes something, as long as this process leads. One failure stops no other write.
@@ -84,6 +88,9 @@ impl Writer {
         self.metrics.written(outcome);
         if outcome == Outcome::Written && decision.is_first_recommendation() {
             self.metrics.first_recommendation(&decision.autoscaler, Timestamp::now());
+        }
+        if let Some(news) = decision.history_news().filter(|_| outcome == Outcome::Written) {
+            self.events.history(&decision.autoscaler, news).await;
         }
         outcome
     }

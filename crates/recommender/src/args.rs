@@ -1,6 +1,8 @@
 //! The recommender's flags: upstream's names and defaults for everything that is here.
 //!
-//! Flags of upstream that are missing here (history from Prometheus, external metrics) are refused, not ignored.
+//! Flags of upstream that are missing here (external metrics) are refused, not ignored.
+
+mod history;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,6 +16,8 @@ use runtime::{CommonArgs, FeatureGates, Gate, GoDuration, LeaderElectionArgs, Li
 use sizing::{Config, MemoryRules, Percentiles};
 
 use crate::storage::Storage;
+
+pub use history::HistoryArgs;
 
 /// What sets the recommender's command line apart.
 pub const PROGRAM: Program = Program {
@@ -50,6 +54,9 @@ pub struct Args {
     /// Flags of the feed to the other services.
     #[command(flatten)]
     pub feed: FeedArgs,
+    /// Flags that say where history is.
+    #[command(flatten)]
+    pub history: HistoryArgs,
 
     /// Objects that name this recommender are handled; the one called default also handles those that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]
@@ -64,7 +71,7 @@ pub struct Args {
     /// How many objects are written at the same time.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub update_worker_count: u16,
-    /// Where history comes from that is older than this process: checkpoint, or empty, which is the same.
+    /// Where history comes from that is older than this process: prometheus; or checkpoint, which empty means too.
     #[arg(long, default_value = "", value_name = "STORAGE")]
     pub storage: Storage,
     /// How long after each round checkpoints are written; what is left waits for the next round.
@@ -277,10 +284,10 @@ fn positive_duration(text: &str) -> Result<GoDuration, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Args, String> {
+    pub(crate) fn parse(line: &str) -> Result<Args, String> {
         let words = std::iter::once("recommender").chain(line.split_whitespace());
         PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
     }
@@ -376,8 +383,6 @@ mod tests {
     #[test]
     fn what_is_not_there_yet_is_refused() {
         for line in [
-            "--storage=prometheus",
-            "--prometheus-address=http://x",
             "--use-external-metrics",
             "--checkpoints-timeout=0s",
             "--checkpoints-gc-interval=0s",

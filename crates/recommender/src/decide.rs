@@ -2,17 +2,22 @@
 //!
 //! Conditions, reasons and messages are upstream's (`recommender/model/vpa.go`, `UpdateConditions`), with one difference in
 //! what is recommended. Upstream recommends the minimum for containers of which nothing was measured, right away. Here
-//! such a minimum never takes the place of an earlier recommendation, and it waits until usage had time to arrive.
+//! such a minimum never takes the place of an earlier recommendation, and it waits until usage had time to arrive. Neither
+//! does what little is known before history has come from Prometheus, and a condition says so.
 
 use api::vpa::{
-    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, Conditions, ContainerScalingMode, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED,
-    RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerStatus,
+    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, Conditions, ContainerScalingMode, FETCHING_HISTORY, NO_PODS_MATCHED,
+    RECOMMENDATION_PROVIDED, RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerStatus,
 };
 use jiff::Timestamp;
 use model::Recommendation;
 
 const NO_PODS_REASON: &str = "NoPodsMatched";
 const NO_PODS_MESSAGE: &str = "No pods match this VPA object";
+/// Tells our own condition from one that somebody else has set.
+const HISTORY_REASON: &str = "WaitingForPrometheus";
+/// What the condition says after a failure, before it says why.
+const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
 
 /// What is known about one object.
 #[derive(Debug, Clone)]
@@ -29,11 +34,27 @@ pub struct Finding<'a> {
     pub is_measured: bool,
     /// Whether its pods are so new that usage may still arrive.
     pub may_be_measured_soon: bool,
+    /// Whether usage from before this recommender started is in the recommendation.
+    pub history: History<'a>,
+}
+
+/// Usage from before this recommender started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum History<'a> {
+    /// All that there is to know is known.
+    Known,
+    /// It is still to come.
+    Missing {
+        /// Why the last attempt to fetch it failed.
+        problem: Option<&'a str>,
+        /// Whether an earlier recommendation says more than what is known.
+        keeps_recommendation: bool,
+    },
 }
 
 /// The status that the object should have.
 pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
-    let Finding { object, unsupported, pods, .. } = finding;
+    let Finding { object, unsupported, pods, history, .. } = finding;
     let recommendation = recommendation(finding);
     let old = object.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Conditions = old.cloned().collect();
@@ -42,6 +63,7 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         Some(message) => conditions.set(CONFIG_UNSUPPORTED, true, "", message, now),
         None => conditions.remove(CONFIG_UNSUPPORTED),
     };
+    set_history(&mut conditions, history, now);
     let (reason, message) = if pods == 0 {
         conditions.set(NO_PODS_MATCHED, true, NO_PODS_REASON, NO_PODS_MESSAGE, now);
         (NO_PODS_REASON, NO_PODS_MESSAGE)
@@ -61,6 +83,56 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
     }
 }
 
+/// What people should be told about an object's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryNews<'a> {
+    /// It cannot be fetched, and why.
+    Missing(&'a str),
+    /// It has come after it was missing.
+    Come,
+}
+
+/// What has changed about the history of an object from one status to the next.
+pub fn history_news<'a>(
+    old: Option<&VerticalPodAutoscalerStatus>,
+    new: &'a VerticalPodAutoscalerStatus,
+) -> Option<HistoryNews<'a>> {
+    let before = old.and_then(awaited_history);
+    match (before.is_some_and(is_problem), awaited_history(new)) {
+        (false, Some(message)) if is_problem(message) => Some(HistoryNews::Missing(message)),
+        (true, None) => Some(HistoryNews::Come),
+        _ => None,
+    }
+}
+
+/// What our own condition says while history is missing.
+fn awaited_history(status: &VerticalPodAutoscalerStatus) -> Option<&str> {
+    let own = status.conditions.iter();
+    let mut own = own.filter(|condition| condition.kind == FETCHING_HISTORY && condition.reason == HISTORY_REASON);
+    own.next().map(|condition| condition.message.as_str())
+}
+
+fn is_problem(message: &str) -> bool {
+    message.starts_with(HISTORY_PROBLEM)
+}
+
+fn set_history(conditions: &mut Conditions, history: History, now: Timestamp) {
+    match history {
+        History::Missing { problem, .. } => {
+            let message = match problem {
+                Some(problem) => format!("{HISTORY_PROBLEM}{problem}"),
+                None => "History is being fetched from Prometheus".to_owned(),
+            };
+            conditions.set(FETCHING_HISTORY, true, HISTORY_REASON, &message, now);
+        }
+        History::Known => {
+            if conditions.get(FETCHING_HISTORY).is_some_and(|condition| condition.reason == HISTORY_REASON) {
+                conditions.remove(FETCHING_HISTORY);
+            }
+        }
+    }
+}
+
 /// Whether the object has a recommendation for at least one container.
 pub fn has_recommendation(status: Option<&VerticalPodAutoscalerStatus>) -> bool {
     let recommendation = status.and_then(|status| status.recommendation.as_ref());
@@ -72,11 +144,12 @@ fn is_empty(recommendation: &RecommendedPodResources) -> bool {
 }
 
 fn recommendation(finding: Finding) -> RecommendedPodResources {
-    let Finding { object, recommendation: found, is_measured, may_be_measured_soon, .. } = finding;
-    if is_measured {
+    let Finding { object, recommendation: found, is_measured, may_be_measured_soon, history, .. } = finding;
+    let kept = published(object);
+    let waits = matches!(history, History::Missing { keeps_recommendation: true, .. }) && !is_empty(&kept);
+    if is_measured && !waits {
         return found.into();
     }
-    let kept = published(object);
     if may_be_measured_soon || !is_empty(&kept) { kept } else { found.into() }
 }
 
@@ -151,8 +224,15 @@ mod tests {
         pods: usize,
         recommendation: Recommendation,
     ) -> Value {
-        let finding =
-            Finding { object, unsupported, pods, recommendation, is_measured: true, may_be_measured_soon: false };
+        let finding = Finding {
+            object,
+            unsupported,
+            pods,
+            recommendation,
+            is_measured: true,
+            may_be_measured_soon: false,
+            history: History::Known,
+        };
         let status = status(finding, NOW.parse().expect("a time"));
         assert_eq!(status.observed_generation, 7);
         serde_json::to_value(status.conditions).expect("conditions")
@@ -219,6 +299,7 @@ mod tests {
             recommendation: found.map(recommend).unwrap_or_default(),
             is_measured: matches!(usage, Usage::Measured),
             may_be_measured_soon: matches!(usage, Usage::Expected),
+            history: History::Known,
         };
         let status = status(finding, NOW.parse().expect("a time"));
         let status = serde_json::to_value(status).expect("a status");
@@ -256,6 +337,68 @@ mod tests {
         check_cpu(Some("500m"), off, None, Usage::Absent, None);
     }
 
+    /// `expected`: the CPU in the status, and the message of the condition.
+    fn check_history(old: Value, history: History, expected: (&str, Option<&str>)) {
+        let object = object(Value::Null, old);
+        let recommendation = recommend(25);
+        let finding = Finding {
+            object: &object,
+            unsupported: None,
+            pods: 1,
+            recommendation,
+            is_measured: true,
+            may_be_measured_soon: false,
+            history,
+        };
+        let status = serde_json::to_value(status(finding, NOW.parse().expect("a time"))).expect("a status");
+        let cpu = &status["recommendation"]["containerRecommendations"][0]["target"]["cpu"];
+        let conditions = status["conditions"].as_array().expect("a list").iter();
+        let message = conditions.filter(|condition| condition["type"] == "FetchingHistory");
+        let message = message.map(|condition| condition["message"].as_str().expect("a text")).next();
+        assert_eq!((cpu.as_str().expect("a target"), message), expected, "{status}");
+    }
+
+    #[test]
+    fn while_history_is_missing_the_recommendation_stays_and_a_condition_says_so() {
+        let missing = |problem, keeps_recommendation| History::Missing { problem, keeps_recommendation };
+        let fetching = "History is being fetched from Prometheus";
+        check_history(published(Some("500m")), missing(None, true), ("500m", Some(fetching)));
+        let failing = "History cannot be fetched from Prometheus yet: it is down";
+        check_history(published(Some("500m")), missing(Some("it is down"), true), ("500m", Some(failing)));
+        check_history(published(Some("500m")), missing(None, false), ("25m", Some(fetching)));
+        check_history(Value::Null, missing(None, true), ("25m", Some(fetching)));
+    }
+
+    #[test]
+    fn the_condition_goes_when_history_has_come_and_only_if_it_is_ours() {
+        let fetching = |reason| json!({"conditions": [condition("FetchingHistory", "True", BEFORE, reason, "m")]});
+        check_history(fetching(HISTORY_REASON), History::Known, ("25m", None));
+        check_history(fetching("Other"), History::Known, ("25m", Some("m")));
+    }
+
+    /// `before` and `after`: what the condition said, if there was one.
+    fn check_news(before: Option<&str>, after: Option<&str>, expected: Option<HistoryNews>) {
+        let status = |message: Option<&str>| {
+            let condition = message.map(|message| condition("FetchingHistory", "True", NOW, HISTORY_REASON, message));
+            let conditions: Vec<Value> = condition.into_iter().collect();
+            serde_json::from_value::<VerticalPodAutoscalerStatus>(json!({"conditions": conditions})).expect("a status")
+        };
+        assert_eq!(history_news(Some(&status(before)), &status(after)), expected, "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn people_are_told_when_history_cannot_be_fetched_and_when_it_came_after_all() {
+        let down = "History cannot be fetched from Prometheus yet: it is down";
+        let slow = "History cannot be fetched from Prometheus yet: it is slow";
+        let fetching = "History is being fetched from Prometheus";
+        check_news(None, Some(down), Some(HistoryNews::Missing(down)));
+        check_news(Some(fetching), Some(down), Some(HistoryNews::Missing(down)));
+        check_news(Some(down), Some(slow), None);
+        check_news(Some(down), None, Some(HistoryNews::Come));
+        check_news(None, Some(fetching), None);
+        check_news(Some(fetching), None, None);
+    }
+
     #[test]
     fn the_same_findings_give_the_same_status() {
         let before = object(Value::Null, Value::Null);
@@ -266,6 +409,7 @@ mod tests {
             recommendation: recommend(100),
             is_measured: true,
             may_be_measured_soon: false,
+            history: History::Known,
         };
         let first = status(finding(&before), BEFORE.parse().expect("a time"));
         let after = VerticalPodAutoscaler { status: Some(first.clone()), ..before.clone() };

@@ -52,7 +52,7 @@ impl Shared {
         self.rounds.subscribe()
     }
 
-    fn changed(&self) {
+    pub(crate) fn changed(&self) {
         self.revision.send_modify(|revision| *revision = revision.wrapping_add(1));
     }
 }

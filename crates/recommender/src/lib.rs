@@ -5,8 +5,9 @@
 //! * [`run`]: starts everything: watches, ingestion in every replica, writing in the leader.
 //! * [`state`]: what is known, in memory and without input or output.
 //! * [`decide`]: from what is known to the status of one object, as a pure function.
+//! * `history`: usage from before the start, fetched from Prometheus.
 //! * [`act`]: the only writes.
-//! * [`storage`]: where history comes from that is older than this process; `checkpoint` is what there is.
+//! * [`storage`]: where history comes from that is older than this process.
 //! * `serve`: the feed to the other services.
 //! * [`metrics`]: what is measured about all this.
 
@@ -14,6 +15,7 @@ pub mod act;
 pub mod args;
 mod checkpoint;
 pub mod decide;
+pub mod history;
 mod ingest;
 pub mod metrics;
 mod policies;

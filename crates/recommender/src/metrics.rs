@@ -3,6 +3,7 @@
 
 mod checkpoints;
 mod freshness;
+mod history;
 mod objects;
 mod source;
 
@@ -18,6 +19,7 @@ use crate::act::Outcome;
 use crate::state::{Decision, Ingested};
 use checkpoints::Checkpoints;
 use freshness::WatchFreshness;
+pub use history::HistoryMetrics;
 use source::SourceFreshness;
 
 const LATENCY_BUCKETS: [f64; 19] = [
@@ -45,6 +47,8 @@ pub struct Metrics {
     source: SourceFreshness,
     /// What becomes of checkpoints.
     pub(crate) checkpoints: Checkpoints,
+    /// Fetching of history.
+    pub history: HistoryMetrics,
 }
 
 impl Metrics {
@@ -95,6 +99,7 @@ impl Metrics {
             )?,
             source: SourceFreshness::new()?,
             checkpoints: Checkpoints::new()?,
+            history: HistoryMetrics::new()?,
         };
         metrics.start_at_zero();
         let all: [Box<dyn Collector>; 11] = [
@@ -110,7 +115,7 @@ impl Metrics {
             Box::new(metrics.checkpoints.clone()),
             Box::new(WatchFreshness::new(views)?),
         ];
-        all.into_iter().try_for_each(|collector| registry.register(collector))?;
+        all.into_iter().chain(metrics.history.collectors()).try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)
     }
 

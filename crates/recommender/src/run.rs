@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::act::{Writer, checkpoint};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, scope};
 use crate::checkpoint::keep::Keeper;
+use crate::history::Fetching;
 use crate::ingest::{Ingest, Shared};
 use crate::metrics::Metrics;
 use crate::serve::{self, Feed};
@@ -37,6 +38,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         election,
         sizing,
         feed,
+        history,
         recommender_name,
         recommender_interval,
         memory_saver,
@@ -55,13 +57,18 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
     let config = sizing.config(&feature_gates)?;
     let charge = Charge { recommender_name, memory_saver, patience: recommender_interval.0 };
-    let state = State::new(charge, config).map_err(|error| anyhow!("--{error}"))?;
+    let history = match storage {
+        Storage::Prometheus => Some(history.settings(|name| std::env::var(name).ok())?),
+        Storage::Checkpoint => None,
+    };
+    let mut state = State::new(charge, config).map_err(|error| anyhow!("--{error}"))?;
+    if history.is_some() {
+        state.await_history(Timestamp::now());
+    }
 
     let source = MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref());
     let (report_kill, kills) = mpsc::channel(MAX_WAITING_KILLS);
-    let mut stored = match storage {
-        Storage::Checkpoint => Watches::new(chassis.client.clone(), scope.clone()).checkpoints(),
-    };
+    let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
     let mut watches =
         Watches::new(chassis.client.clone(), scope).pods(report_kill).controllers().autoscalers().scales();
     let metrics = Metrics::register(&chassis.registry, vec![watches.view(), stored.view()])?;
@@ -94,6 +101,11 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
 
     let feed = Feed::start(feed, &shared, &chassis)?;
     let (publisher, address) = feed.map(|Feed { publisher, address }| (publisher, address)).unzip();
+    if let Some(settings) = history {
+        let fetching = Fetching { settings, shared: shared.clone(), metrics: metrics.clone() };
+        chassis.tasks.spawn_until_shutdown("history", fetching.run());
+    }
+
     let writer = Writer::new(chassis.client.clone(), workers, metrics.clone());
     let shutdown = chassis.shutdown.clone();
     chassis

@@ -2,6 +2,7 @@
 //! output here; the steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
 
 mod checkpoints;
+mod history;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,8 @@ use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, 
 use sources::ContainerUsage;
 
 use crate::checkpoint::past::Past;
-use crate::decide::{self, Finding};
+use crate::decide::{self, Finding, HistoryNews};
+use crate::history::Ledger;
 use crate::policies::{integer_cpu, policies};
 use selection::Selections;
 
@@ -46,6 +48,8 @@ pub struct State {
     /// Pods that are gone, but whose last kills may still be on their way.
     gone: BTreeSet<ObjectKey>,
     past: Past,
+    /// Which history has come; absent when none is fetched.
+    history: Option<Ledger>,
 }
 
 /// An object that this recommender is in charge of.
@@ -105,6 +109,11 @@ impl Decision {
         let had = decide::has_recommendation(self.autoscaler.object.status.as_ref());
         !had && decide::has_recommendation(Some(&self.status))
     }
+
+    /// What has changed about the object's history.
+    pub fn history_news(&self) -> Option<HistoryNews<'_>> {
+        decide::history_news(self.autoscaler.object.status.as_ref(), &self.status)
+    }
 }
 
 impl State {
@@ -117,6 +126,7 @@ impl State {
             pods: BTreeMap::new(),
             gone: BTreeSet::new(),
             past: Past::default(),
+            history: None,
         })
     }
 
@@ -257,7 +267,7 @@ impl State {
     }
 
     fn decide_one(&self, key: &ObjectKey, tracked: &Tracked, now: Timestamp) -> Option<Decision> {
-        let Target::Known { unsupported, .. } = &tracked.target else { return None };
+        let Target::Known { selector, unsupported } = &tracked.target else { return None };
         let id = id(key);
         let pods = self.fleet.pod_count(&id).unwrap_or(0);
         let finding = Finding {
@@ -266,6 +276,7 @@ impl State {
             pods,
             recommendation: self.fleet.recommend(&id).unwrap_or_default(),
             is_measured: self.fleet.is_measured(&id),
+            history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked.pods_since.is_some_and(|since| now < since + self.charge.patience),
         };
         Some(Decision {

@@ -86,6 +86,25 @@ impl Container {
         (now < self.window_end).then(|| (self.peak(), self.window_end))
     }
 
+    /// Goes on from what the container was before its first sample here. `history` holds the samples of both.
+    ///
+    /// Samples of memory opened a window of their own here. When they fell into the one that was open before, that one goes on instead.
+    pub(crate) fn resume(&mut self, earlier: &Self, history: &mut Aggregate, shapes: &Shapes, rules: &MemoryRules) {
+        let own = *self;
+        self.last_cpu_sample = own.last_cpu_sample.max(earlier.last_cpu_sample);
+        if !own.window_end.is_never() && own.last_memory_sample >= earlier.window_end {
+            return;
+        }
+        *self = Self { last_cpu_sample: self.last_cpu_sample, ..*earlier };
+        if own.window_end.is_never() {
+            return;
+        }
+        history.subtract_memory_peak(shapes, own.peak(), own.window_end);
+        for (peak, source) in [(own.usage_peak, Peak::Usage), (own.oom_peak, Peak::Oom)] {
+            self.observe(history, shapes, rules, peak, own.last_memory_sample, source);
+        }
+    }
+
     fn peak(&self) -> i64 {
         self.usage_peak.max(self.oom_peak)
     }

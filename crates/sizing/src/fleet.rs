@@ -7,6 +7,7 @@
 
 mod abandoned;
 mod autoscaler;
+mod earlier;
 mod garbage;
 mod group;
 mod ingest;
@@ -59,6 +60,13 @@ impl Fleet {
         let shapes = config.validate()?;
         let last_garbage_collection = Instant::NEVER;
         Ok(Self { config, shapes, namespaces: HashMap::new(), last_garbage_collection })
+    }
+
+    /// A fleet with the same settings and nothing in it.
+    #[must_use]
+    pub fn without_content(&self) -> Self {
+        let (config, shapes) = (self.config.clone(), self.shapes);
+        Self { config, shapes, namespaces: HashMap::new(), last_garbage_collection: Instant::NEVER }
     }
 
     /// The settings.

@@ -24,7 +24,8 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    fn key(&self) -> &str {
+    /// The label's key.
+    pub fn key(&self) -> &str {
         match self {
             Self::In(key, _) | Self::NotIn(key, _) | Self::Exists(key) | Self::DoesNotExist(key) => key,
         }

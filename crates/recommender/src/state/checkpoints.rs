@@ -10,6 +10,7 @@ use sizing::CheckpointError;
 
 use super::{State, Target, Tracked, id};
 use crate::checkpoint::form;
+use crate::history::Ledger;
 
 /// What came of the checkpoints that were new.
 #[derive(Debug, Default, PartialEq)]
@@ -23,7 +24,7 @@ pub struct Loaded {
 impl State {
     /// Takes over the stored history of the objects that this recommender is in charge of: of each container once, and
     /// only what was not measured here as well. Where a checkpoint is gone because its container was abandoned, so is
-    /// what was taken over from it.
+    /// what was taken over from it. Where history is fetched, that holds what is stored, and more.
     pub fn load_checkpoints(&mut self, checkpoints: &Table<Checkpoint>, now: Timestamp) -> Loaded {
         for gone in self.past.see(checkpoints) {
             let (id, container) = (id(&gone.autoscaler()), &gone.spec.container_name);
@@ -32,6 +33,9 @@ impl State {
             }
         }
         let mut result = Loaded::default();
+        if self.history.is_some() {
+            return result;
+        }
         for (checkpoint, status) in self.past.checkpoints() {
             let (key, container) = (checkpoint.autoscaler(), &checkpoint.spec.container_name);
             let Some(tracked) = self.autoscalers.get_mut(&key) else { continue };
@@ -49,14 +53,14 @@ impl State {
 
     /// The objects whose history is stored.
     pub fn checkpointed(&self) -> Vec<ObjectKey> {
-        let checkpointed = self.autoscalers.iter().filter(|(_, tracked)| tracked.is_checkpointed());
+        let checkpointed = self.autoscalers.iter().filter(|(key, tracked)| self.is_checkpointed(key, tracked));
         checkpointed.map(|(key, _)| key.clone()).collect()
     }
 
     /// What is to be stored of each container of an object, but for those that were abandoned.
     pub fn checkpoints(&self, key: &ObjectKey, now: Timestamp) -> BTreeMap<String, sizing::Checkpoint> {
         let id = id(key);
-        let is_checkpointed = self.autoscalers.get(key).is_some_and(Tracked::is_checkpointed);
+        let is_checkpointed = self.autoscalers.get(key).is_some_and(|tracked| self.is_checkpointed(key, tracked));
         let checkpoints = is_checkpointed.then(|| self.fleet.checkpoints(&id, now)).flatten();
         let mut checkpoints = checkpoints.unwrap_or_default();
         checkpoints.retain(|container, checkpoint| {
@@ -75,17 +79,17 @@ impl State {
     ) -> bool {
         self.fleet.is_abandoned(&id(key), container, last_heard, now)
     }
-}
 
-impl Tracked {
-    /// Not while its pods are not known, since their history would seem to be gone; and not while somebody else loads
-    /// history for it.
-    fn is_checkpointed(&self) -> bool {
-        let knows_pods = matches!(&self.target, Target::Known { selector, .. } if *selector != Selector::nothing());
-        let conditions = self.autoscaler.object.status.iter().flat_map(|status| &status.conditions);
+    /// Not while its pods are not known, since their history would seem to be gone; and not while history is still to come,
+    /// or somebody else loads it.
+    fn is_checkpointed(&self, key: &ObjectKey, tracked: &Tracked) -> bool {
+        let Target::Known { selector, .. } = &tracked.target else { return false };
+        let is_missing = |history: &Ledger| history.is_missing(&key.namespace, selector);
+        let conditions = tracked.autoscaler.object.status.iter().flat_map(|status| &status.conditions);
         let is_fetching = |condition: &VerticalPodAutoscalerCondition| {
             condition.kind == FETCHING_HISTORY && condition.status == ConditionStatus::True.as_str()
         };
-        knows_pods && !conditions.into_iter().any(is_fetching)
+        let is_complete = !self.history.as_ref().is_some_and(is_missing) && !conditions.into_iter().any(is_fetching);
+        *selector != Selector::nothing() && is_complete
     }
 }

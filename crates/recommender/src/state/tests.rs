@@ -1,5 +1,7 @@
 //! Small clusters: what is decided about their objects as pods, usage and targets come and go.
 
+mod history;
+
 use std::sync::Arc;
 use std::time::Duration;
 

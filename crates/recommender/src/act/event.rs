@@ -1,0 +1,57 @@
+//! Events about `VerticalPodAutoscaler` objects: that history cannot be fetched, and that it has come after all.
+//!
+//! They tell people what the condition tells programs, so one that cannot be written is no failure.
+
+use api::vpa::VerticalPodAutoscaler;
+use cluster::Autoscaler;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource as _};
+
+use crate::decide::HistoryNews;
+
+/// Who reports.
+const CONTROLLER: &str = "plimsoll-recommender";
+
+/// Writes events.
+#[derive(Clone)]
+pub(super) struct Events(Recorder);
+
+impl Events {
+    pub(super) fn new(client: Client) -> Self {
+        Self(Recorder::new(client, Reporter { controller: CONTROLLER.to_owned(), instance: None }))
+    }
+
+    /// Tells of an object what has changed about its history.
+    pub(super) async fn history(&self, autoscaler: &Autoscaler, news: HistoryNews<'_>) {
+        let event = event(news);
+        if let Err(error) = self.0.publish(&event, &reference(autoscaler)).await {
+            tracing::debug!(autoscaler = %autoscaler.key, reason = event.reason, %error, "cannot write an event");
+        }
+    }
+}
+
+fn event(news: HistoryNews) -> Event {
+    let (type_, reason, note) = match news {
+        HistoryNews::Missing(why) => (EventType::Warning, "HistoryMissing", why),
+        HistoryNews::Come => (EventType::Normal, "HistoryFetched", "History has come from Prometheus"),
+    };
+    Event {
+        type_,
+        reason: reason.to_owned(),
+        note: Some(note.to_owned()),
+        action: "FetchHistory".to_owned(),
+        secondary: None,
+    }
+}
+
+fn reference(autoscaler: &Autoscaler) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(VerticalPodAutoscaler::api_version(&()).into_owned()),
+        kind: Some(VerticalPodAutoscaler::kind(&()).into_owned()),
+        namespace: Some(autoscaler.key.namespace.clone()),
+        name: Some(autoscaler.key.name.clone()),
+        uid: Some(autoscaler.uid().to_owned()),
+        ..ObjectReference::default()
+    }
+}

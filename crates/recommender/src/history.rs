@@ -1,0 +1,150 @@
+//! Fetches the history of usage from Prometheus, in the background and until it succeeded.
+//!
+//! Usage is recorded from the first moment on; history ends where that begins and is put before it when it comes. One
+//! namespace is fetched at a time, when its first object is seen, so that no question is about the whole cluster. Every
+//! replica does this, so that a new leader is warm.
+
+mod ledger;
+mod rebuild;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use runtime::Backoff;
+use runtime::retry::Class;
+use sources::prometheus::{
+    Connection, Exchange, Layout, Observer, PodLabelSettings, PodLabels, Prometheus, PrometheusError, Step,
+    UsageSettings, Window,
+};
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+
+use crate::ingest::Shared;
+use crate::metrics::Metrics;
+
+pub(crate) use ledger::{Gap, Ledger};
+pub(crate) use rebuild::{Rebuild, Resource, Scene};
+
+/// Pauses between attempts. There is always another one.
+const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), cap: Duration::from_mins(1), tries: u32::MAX };
+/// A store that fails this often in one round is left alone until the next.
+const MAX_FAILURES: usize = 3;
+
+/// Where history is and how much of it is wanted.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The store.
+    pub connection: Connection,
+    /// The names of usage in it.
+    pub usage: UsageSettings,
+    /// The names of pod labels in it.
+    pub pod_labels: PodLabelSettings,
+    /// How far back history reaches.
+    pub length: Step,
+    /// The distance of its points.
+    pub resolution: Step,
+}
+
+/// Fetches history as objects need it.
+pub(crate) struct Fetching {
+    pub(crate) settings: Settings,
+    pub(crate) shared: Shared,
+    pub(crate) metrics: Metrics,
+}
+
+impl Fetching {
+    /// Goes on for ever, or until nobody changes the state any more.
+    pub(crate) async fn run(self) {
+        let mut revisions = self.shared.revisions();
+        let mut failures = 0;
+        loop {
+            revisions.mark_unchanged();
+            let gaps = block_in_place(|| self.shared.lock().missing_history(Timestamp::now()));
+            self.metrics.history.pending(gaps.len());
+            if gaps.is_empty() {
+                if revisions.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            match self.fill(gaps).await {
+                Ok(()) => failures = 0,
+                Err(error) => {
+                    failures += 1;
+                    tracing::warn!(%error, failures, "no history yet; earlier recommendations are kept, and it is tried again");
+                    block_in_place(|| self.shared.lock().history_failed(error.to_string()));
+                    self.shared.changed();
+                    let pause = BACKOFF.pause(failures, Class::Retry { after: Duration::ZERO }, rand::random());
+                    sleep(pause.unwrap_or(BACKOFF.cap)).await;
+                }
+            }
+        }
+    }
+
+    async fn fill(&self, gaps: Vec<Gap>) -> Result<(), PrometheusError> {
+        let store = Prometheus::connect(&self.settings.connection, self.observer()).await?;
+        let now = Timestamp::now();
+        let Some(whole) = self.window(now, now) else { return Ok(()) };
+        let layout = store.detect(&self.settings.usage, &self.settings.pod_labels, whole).await?;
+        tracing::info!(?layout, namespaces = gaps.len(), "fetching history");
+        let mut failed = Vec::new();
+        for gap in gaps {
+            let filled = self.fill_one(&store, &layout, &gap, now).await;
+            self.metrics.history.fetched(filled.is_ok());
+            if let Err(error) = filled {
+                tracing::debug!(namespace = gap.namespace, %error, "cannot fetch the history of a namespace");
+                failed.push(error);
+            }
+            if failed.len() >= MAX_FAILURES {
+                break;
+            }
+        }
+        failed.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    async fn fill_one(
+        &self,
+        store: &Prometheus,
+        layout: &Layout,
+        gap: &Gap,
+        now: Timestamp,
+    ) -> Result<(), PrometheusError> {
+        let Some(window) = self.window(now, gap.end) else {
+            block_in_place(|| self.shared.lock().no_history(gap));
+            self.shared.changed();
+            return Ok(());
+        };
+        let namespace = gap.namespace.as_str();
+        let labels = match &layout.pod_labels {
+            Some(series) => store.read_pod_labels(series, namespace, window).await?,
+            None => PodLabels::new(),
+        };
+        let scene = block_in_place(|| self.shared.lock().scene(gap));
+        let mut rebuild = Rebuild::new(scene, labels);
+        for (series, resource) in [(&layout.cpu, Resource::Cpu), (&layout.memory, Resource::Memory)] {
+            if let Some(series) = series {
+                let take = |found| block_in_place(|| rebuild.add(resource, &found, now));
+                store.read_usage(series, namespace, window, take).await?;
+            }
+        }
+        let (earlier, outcome) = rebuild.finish();
+        tracing::info!(namespace, samples = outcome.samples, unattributed = outcome.unattributed, "history is here");
+        self.metrics.history.samples(outcome.samples);
+        block_in_place(|| self.shared.lock().add_history(gap, &earlier, now));
+        self.shared.changed();
+        Ok(())
+    }
+
+    /// What is to be asked for at `now` of a history that ends at `end`; absent when that is further back than wanted.
+    fn window(&self, now: Timestamp, end: Timestamp) -> Option<Window> {
+        let length = SignedDuration::from_millis(self.settings.length.milliseconds());
+        let start = now.checked_sub(length).unwrap_or(Timestamp::MIN);
+        Window::new(start, end, self.settings.resolution)
+    }
+
+    fn observer(&self) -> Observer {
+        let metrics = self.metrics.history.clone();
+        Arc::new(move |exchange: Exchange| metrics.exchanged(exchange))
+    }
+}

@@ -1,0 +1,69 @@
+//! Puts what was seen before in front of what this fleet saw itself, as if this fleet had seen all of it.
+//!
+//! History that comes late, when usage is already being recorded, is first fed into a fleet of its own in the order of time. That one
+//! ends where this one begins. Histories are merged, and containers that still run go on with the window of memory that was open.
+
+use jiff::Timestamp;
+use model::Labels;
+
+use super::Fleet;
+use super::group::Group;
+use super::links::own_rules;
+use super::namespace::Namespace;
+use super::pod::Pod;
+use crate::aggregate::Shapes;
+
+impl Fleet {
+    /// Puts what `earlier` saw before what was seen here. Samples that both saw count twice, so `earlier` must end where this begins.
+    /// Pods and autoscalers stay those of this fleet; both must have the same half-lives.
+    pub fn put_before(&mut self, earlier: &Self, now: Timestamp) {
+        let shapes = self.shapes;
+        for (name, earlier) in &earlier.namespaces {
+            self.namespace_mut(name).put_before(earlier, &shapes, now);
+            self.update(name, |_| ());
+        }
+    }
+}
+
+impl Namespace {
+    fn put_before(&mut self, earlier: &Self, shapes: &Shapes, now: Timestamp) {
+        for group in earlier.groups.iter() {
+            self.merge_histories(group, shapes, now);
+        }
+        for name in earlier.pod_names() {
+            if let Some(pod) = earlier.pod(name).filter(|pod| self.has_labels(name, earlier.labels(pod))) {
+                self.resume(name, pod, shapes, now);
+            }
+        }
+    }
+
+    fn merge_histories(&mut self, earlier: &Group, shapes: &Shapes, now: Timestamp) {
+        let id = self.group_of((*earlier.labels).clone());
+        if let Some(group) = self.groups.get_mut(id) {
+            for (container, history) in &earlier.histories {
+                let rules = |linked: &[u32]| own_rules(&self.default_rules, &self.autoscalers, linked, container);
+                group.history(container, now, rules).aggregate.merge(shapes, &history.aggregate);
+            }
+        }
+        self.drop_if_idle(id);
+    }
+
+    /// The containers of a pod go on from what they were before. Where labels changed in between, the open window is another history's.
+    fn resume(&mut self, name: &str, earlier: &Pod, shapes: &Shapes, now: Timestamp) {
+        let default_rules = self.default_rules;
+        for (container, before) in earlier.containers() {
+            if let Some((state, history)) = self.container(name, container, now) {
+                let rules = history.rules.as_deref().unwrap_or(&default_rules);
+                state.resume(before, &mut history.aggregate, shapes, rules);
+            }
+        }
+    }
+
+    fn labels(&self, pod: &Pod) -> Option<&Labels> {
+        self.groups.get(pod.group).map(|group| &*group.labels)
+    }
+
+    fn has_labels(&self, name: &str, labels: Option<&Labels>) -> bool {
+        labels.is_some() && self.pod(name).and_then(|pod| self.labels(pod)) == labels
+    }
+}

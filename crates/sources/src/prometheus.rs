@@ -1,0 +1,205 @@
+//! History of usage from any store that answers `PromQL` over the HTTP API of Prometheus: Thanos, Mimir and others too.
+//!
+//! Every answer is bounded in time and size: ranges are read in pieces, and a piece that is too much is halved. Which series
+//! hold usage and pod labels is found out where the settings leave it open. Nothing is retried here: the caller does.
+//!
+//! | what | file |
+//! |---|---|
+//! | where the store is and who asks | `connection.rs` |
+//! | which series and labels there may be | `names.rs` |
+//! | texts of queries | `query.rs` |
+//! | pieces of a range | `window.rs` |
+//! | what an answer says | `answer.rs` |
+//! | label names as Kubernetes has them | `label_names.rs` |
+
+mod answer;
+mod connection;
+mod error;
+mod exchange;
+mod label_names;
+mod names;
+mod query;
+mod step;
+mod window;
+
+use std::collections::{BTreeMap, HashMap};
+
+use model::{ContainerRef, Series};
+
+pub use answer::Labelled;
+pub use connection::{Connection, Credentials, Secret};
+pub use error::PrometheusError;
+pub use exchange::{Exchange, Observer, Prometheus};
+pub use label_names::KnownKeys;
+pub use names::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};
+pub use step::{ParseStepError, Step};
+pub use window::Window;
+
+use window::Pieces;
+
+/// What a store has of one container.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContainerSeries {
+    /// The container.
+    pub container: ContainerRef,
+    /// Cores or bytes over time.
+    pub usage: Series,
+}
+
+/// Labels of pods as the store has them, by the pod's name.
+pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
+
+impl Prometheus {
+    /// Finds out which series hold usage and pod labels in this time.
+    pub async fn detect(
+        &self,
+        usage: &UsageSettings,
+        pod_labels: &PodLabelSettings,
+        window: Window,
+    ) -> Result<Layout, PrometheusError> {
+        let cpu = self.first_usage(usage.cpu_candidates(), window).await?;
+        let memory = self.first_usage(usage.memory_candidates(), window).await?;
+        if cpu.is_none() && memory.is_none() {
+            let candidates = usage.cpu_candidates().into_iter().chain(usage.memory_candidates());
+            let tried: Vec<String> = candidates.map(|series| query::usage_selector(&series, None)).collect();
+            return Err(PrometheusError::NoSeries { tried: tried.join(" ") });
+        }
+        let mut found = None;
+        for candidate in pod_labels.candidates() {
+            let is_there = match query::pod_label_selector(&candidate, None) {
+                Some(selector) => self.has_series(&selector, window).await?,
+                // What is no plain selector cannot be looked up; it is asked as it is.
+                None => true,
+            };
+            if is_there {
+                found = Some(candidate);
+                break;
+            }
+        }
+        Ok(Layout { cpu, memory, pod_labels: found })
+    }
+
+    /// Reads the usage of all containers of a namespace, piece by piece in the order of time.
+    pub async fn read_usage(
+        &self,
+        series: &UsageSeries,
+        namespace: &str,
+        window: Window,
+        mut take: impl FnMut(ContainerSeries),
+    ) -> Result<(), PrometheusError> {
+        let query = query::usage(series, namespace, window.step);
+        self.read_pieces(&query, window, |found| {
+            found.into_iter().filter_map(|found| container_series(series, namespace, found)).for_each(&mut take);
+        })
+        .await
+    }
+
+    /// Reads the labels that the pods of a namespace had; those seen last count.
+    pub async fn read_pod_labels(
+        &self,
+        series: &PodLabelSeries,
+        namespace: &str,
+        window: Window,
+    ) -> Result<PodLabels, PrometheusError> {
+        let query = query::pod_labels(series, namespace, window.step);
+        let mut newest = HashMap::new();
+        self.read_pieces(&query, window, |found| {
+            for found in found {
+                keep_newest(&mut newest, series, namespace, &found);
+            }
+        })
+        .await?;
+        Ok(newest.into_iter().map(|(pod, (_, labels))| (pod, labels)).collect())
+    }
+
+    async fn first_usage(
+        &self,
+        candidates: Vec<UsageSeries>,
+        window: Window,
+    ) -> Result<Option<UsageSeries>, PrometheusError> {
+        for candidate in candidates {
+            if self.has_series(&query::usage_selector(&candidate, None), window).await? {
+                return Ok(Some(candidate));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn read_pieces(
+        &self,
+        query: &str,
+        window: Window,
+        mut take: impl FnMut(Vec<Labelled>),
+    ) -> Result<(), PrometheusError> {
+        let mut pieces = Pieces::of(window);
+        while let Some(piece) = pieces.next() {
+            match self.query_range(query, piece).await {
+                Ok(found) => {
+                    pieces.done(piece);
+                    take(found);
+                }
+                Err(error) if error.is_too_much() && pieces.halve() => {
+                    tracing::debug!(%error, "asking for less at once");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn container_series(series: &UsageSeries, namespace: &str, found: Labelled) -> Option<ContainerSeries> {
+    let label = |name: &str| found.labels.get(name).filter(|value| !value.is_empty()).cloned();
+    let (pod, container) = (label(&series.pod_label)?, label(&series.container_label)?);
+    let container = ContainerRef { namespace: namespace.to_owned(), pod, container };
+    Some(ContainerSeries { container, usage: found.series })
+}
+
+/// A pod may have had other labels before, or another pod may have had its name.
+fn keep_newest(
+    newest: &mut HashMap<String, (jiff::Timestamp, BTreeMap<String, String>)>,
+    names: &PodLabelSeries,
+    namespace: &str,
+    found: &Labelled,
+) {
+    let label = |name: &str| found.labels.get(name).map(String::as_str);
+    let Some((last, _)) = found.series.points().last().copied() else { return };
+    let Some(pod) = label(&names.pod_label).filter(|pod| !pod.is_empty()) else { return };
+    if label(&names.namespace_label) != Some(namespace) {
+        return;
+    }
+    if newest.get(pod).is_none_or(|(seen, _)| *seen <= last) {
+        let own_name =
+            |name: &str| names.prefixes.iter().find_map(|prefix| name.strip_prefix(&**prefix)).map(str::to_owned);
+        let own = found.labels.iter().filter_map(|(name, value)| Some((own_name(name)?, value.clone())));
+        let labels = own.filter(|(name, _)| !name.is_empty()).collect();
+        newest.insert(pod.to_owned(), (last, labels));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(labels: &[(&str, &str)], second: i64) -> Labelled {
+        let at = jiff::Timestamp::from_second(second).expect("in range");
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Labelled { labels, series: Series::new(vec![(at, 1.0)]) }
+    }
+
+    #[test]
+    fn the_labels_seen_last_count() {
+        let names = PodLabelSettings::default().candidates().remove(1);
+        assert_eq!((names.prefixes[0].as_str(), names.pod_label.as_str()), ("label_", "exported_pod"));
+        let mut newest = HashMap::new();
+        for (app, second) in [("old", 10), ("new", 30), ("older", 5)] {
+            let labels =
+                [("exported_namespace", "shop"), ("exported_pod", "web-1"), ("label_app", app), ("job", "ksm")];
+            keep_newest(&mut newest, &names, "shop", &found(&labels, second));
+        }
+        keep_newest(&mut newest, &names, "shop", &found(&[("exported_namespace", "shop")], 50));
+        keep_newest(&mut newest, &names, "other", &found(&[("exported_namespace", "shop")], 50));
+        assert_eq!(newest.len(), 1);
+        assert_eq!(newest["web-1"].1, BTreeMap::from([("app".to_owned(), "new".to_owned())]));
+    }
+}

@@ -1,0 +1,177 @@
+//! Where a store is, who asks, and whom to trust. Files are read for each connection, so what is replaced in them is taken up.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::Uri;
+use kube::client::ClientBuilder;
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+
+use super::error::PrometheusError;
+
+/// For a connection to the store.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How to reach a store.
+#[derive(Debug, Clone, Default)]
+pub struct Connection {
+    /// Its base address, `http://` or `https://`, which may have a path.
+    pub address: String,
+    /// Who asks.
+    pub credentials: Credentials,
+    /// The authority (PEM) that signed its certificate. Without it those of the machine are trusted.
+    pub ca_file: Option<PathBuf>,
+    /// The certificate (PEM) that this side shows, and its key.
+    pub client_certificate: Option<(PathBuf, PathBuf)>,
+    /// Whether its certificate is not checked at all.
+    pub insecure: bool,
+    /// How long one query may take.
+    pub query_timeout: Duration,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Default)]
+pub enum Credentials {
+    /// Nobody in particular.
+    #[default]
+    None,
+    /// Whoever has this token.
+    Bearer(Secret),
+    /// A user with a password.
+    Basic {
+        /// The user.
+        username: String,
+        /// The password.
+        password: Secret,
+    },
+}
+
+/// Something that is not shown.
+#[derive(Clone)]
+pub enum Secret {
+    /// The secret itself.
+    Text(String),
+    /// A file that holds it. White space around it does not count.
+    File(PathBuf),
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => write!(f, "(secret)"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl Secret {
+    async fn read(&self) -> Result<String, PrometheusError> {
+        let text = match self {
+            Self::Text(text) => text.clone(),
+            Self::File(path) => tokio::fs::read_to_string(path)
+                .await
+                .map_err(|error| PrometheusError::SetUp(format!("cannot read {}: {error}", path.display())))?,
+        };
+        Ok(text.trim().to_owned())
+    }
+}
+
+impl Connection {
+    /// Whether the address can be one.
+    pub fn check(&self) -> Result<(), PrometheusError> {
+        self.uri().map(|_| ())
+    }
+
+    /// A client for the store: requests go to paths below its address, with what identifies this side.
+    pub(super) async fn client(&self) -> Result<Client, PrometheusError> {
+        let mut config = Config::new(self.uri()?);
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.default_retry = false;
+        config.accept_invalid_certs = self.insecure;
+        config.root_cert_file.clone_from(&self.ca_file);
+        let needs_no_roots = self.insecure || self.ca_file.is_some() || config.cluster_url.scheme_str() == Some("http");
+        config.root_cert = needs_no_roots.then(Vec::new);
+        config.auth_info = self.identity().await?;
+        let set_up = |error: kube::Error| PrometheusError::SetUp(chain(&error));
+        Ok(ClientBuilder::try_from(config).map_err(set_up)?.build())
+    }
+
+    async fn identity(&self) -> Result<AuthInfo, PrometheusError> {
+        let mut identity = AuthInfo::default();
+        match &self.credentials {
+            Credentials::None => {}
+            Credentials::Bearer(token) => identity.token = Some(token.read().await?.into()),
+            Credentials::Basic { username, password } => {
+                identity.username = Some(username.clone());
+                identity.password = Some(password.read().await?.into());
+            }
+        }
+        if let Some((certificate, key)) = &self.client_certificate {
+            identity.client_certificate = Some(certificate.display().to_string());
+            identity.client_key = Some(key.display().to_string());
+        }
+        Ok(identity)
+    }
+
+    fn uri(&self) -> Result<Uri, PrometheusError> {
+        let refuse = |why: &str| PrometheusError::SetUp(format!("{:?} {why}", self.address));
+        let uri: Uri = self.address.parse().map_err(|_| refuse("is no address"))?;
+        match uri.scheme_str() {
+            Some("http" | "https") if uri.authority().is_some() => Ok(uri),
+            _ => Err(refuse("is no address that starts with http:// or https://")),
+        }
+    }
+}
+
+/// An error with everything behind it.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(address: &str, expected: bool) {
+        let connection = Connection { address: address.to_owned(), ..Connection::default() };
+        assert_eq!(connection.check().is_ok(), expected, "{address}");
+    }
+
+    #[test]
+    fn addresses_name_a_scheme_and_a_host() {
+        check("http://prometheus.monitoring.svc", true);
+        check("https://thanos.example:9090/tenant/a/", true);
+        for wrong in ["", "prometheus:9090", "/api", "ftp://prometheus", "http://", "http://a b"] {
+            check(wrong, false);
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let credentials = Credentials::Basic { username: "me".to_owned(), password: Secret::Text("1234".to_owned()) };
+        assert!(!format!("{credentials:?}").contains("1234"));
+    }
+
+    #[tokio::test]
+    async fn a_missing_file_is_named() {
+        let token = Secret::File("/nonexistent/token".into());
+        let connection = Connection {
+            address: "http://127.0.0.1:1".to_owned(),
+            credentials: Credentials::Bearer(token),
+            ..Connection::default()
+        };
+        let error = connection.client().await.map(|_| ()).expect_err("no token").to_string();
+        assert!(error.contains("/nonexistent/token"), "{error}");
+    }
+}

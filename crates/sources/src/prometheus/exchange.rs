@@ -1,0 +1,108 @@
+//! One question and its answer over HTTP: `GET /api/v1/...`, bounded in time and size.
+//!
+//! Source: <https://prometheus.io/docs/prometheus/latest/querying/api/>.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use kube::Client;
+use kube::client::Body;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::answer::{self, Labelled};
+use super::connection::{Connection, chain};
+use super::error::PrometheusError;
+use super::window::Window;
+
+/// Of one answer.
+const MAX_BYTES: usize = 64 << 20;
+/// The store is told to give up earlier than this side does, so that it can say so.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// One exchange with the store, for those who count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exchange {
+    /// The HTTP status; absent when there was no answer.
+    pub code: Option<u16>,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// Is told of every exchange.
+pub type Observer = Arc<dyn Fn(Exchange) + Send + Sync>;
+
+/// A connection to a store of history.
+#[derive(Clone)]
+pub struct Prometheus {
+    client: Client,
+    query_timeout: Duration,
+    observer: Observer,
+}
+
+impl Prometheus {
+    /// Gets ready to ask; nothing is sent yet.
+    pub async fn connect(connection: &Connection, observer: Observer) -> Result<Self, PrometheusError> {
+        let client = connection.client().await?;
+        Ok(Self { client, query_timeout: connection.query_timeout, observer })
+    }
+
+    /// The series of a query with a value per step.
+    pub(super) async fn query_range(&self, query: &str, window: Window) -> Result<Vec<Labelled>, PrometheusError> {
+        let (start, end, step) = (window.start(), window.end(), window.step());
+        let limit = format!("{}ms", self.query_timeout.as_millis());
+        let parameters = [("query", query), ("start", &start), ("end", &end), ("step", &step), ("timeout", &limit)];
+        let body = self.get("query_range", &parameters).await?;
+        parse(body, answer::series).await
+    }
+
+    /// Whether a selector matches any series in a time. Only the index is asked, so this is cheap.
+    pub(super) async fn has_series(&self, selector: &str, window: Window) -> Result<bool, PrometheusError> {
+        let (start, end) = (window.start(), window.end());
+        let parameters = [("match[]", selector), ("start", &start), ("end", &end), ("limit", "1")];
+        let body = self.get("label/__name__/values", &parameters).await?;
+        Ok(!parse(body, answer::label_values).await?.is_empty())
+    }
+
+    async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, PrometheusError> {
+        let started = Instant::now();
+        let patience = self.query_timeout.saturating_add(GRACE);
+        let answer = timeout(patience, self.exchange(path, parameters)).await;
+        let answer = answer.unwrap_or(Err(PrometheusError::Timeout(patience)));
+        let code = match &answer {
+            Ok(_) => Some(StatusCode::OK.as_u16()),
+            Err(PrometheusError::Refused { code, .. }) => Some(*code),
+            Err(_) => None,
+        };
+        (self.observer)(Exchange { code, duration: started.elapsed() });
+        answer
+    }
+
+    async fn exchange(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, PrometheusError> {
+        let parameters = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+        let request = Request::get(format!("/api/v1/{path}?{parameters}")).body(Body::empty());
+        let request = request.map_err(|error| PrometheusError::SetUp(error.to_string()))?;
+        let unreachable = |error: kube::Error| PrometheusError::Unreachable(chain(&error));
+        let (head, body) = self.client.send(request).await.map_err(unreachable)?.into_parts();
+        let body = Limited::new(body, MAX_BYTES).collect().await.map_err(|error| {
+            let is_too_long = error.is::<LengthLimitError>();
+            if is_too_long { PrometheusError::TooLong(MAX_BYTES) } else { PrometheusError::Unreachable(chain(&*error)) }
+        })?;
+        let body = body.to_bytes();
+        if head.status.is_success() {
+            return Ok(body.into());
+        }
+        Err(PrometheusError::Refused { code: head.status.as_u16(), message: answer::refusal(&body) })
+    }
+}
+
+/// Reading a long answer takes a while, in which others should go on.
+async fn parse<T: Send + 'static>(
+    body: Vec<u8>,
+    read: fn(&[u8]) -> Result<T, PrometheusError>,
+) -> Result<T, PrometheusError> {
+    let read = spawn_blocking(move || read(&body)).await;
+    read.map_err(|error| PrometheusError::Malformed(error.to_string()))?
+}

@@ -1,0 +1,224 @@
+//! Under which names a store may have usage and pod labels: as the settings say, and as the usual collectors write them.
+//!
+//! Upstream's defaults fit a scrape configuration of its early days. Where they are left as they are, the others are tried too:
+//! kubelet's cAdvisor and resource endpoints, the kubelet before Kubernetes 1.16, kube-state-metrics, and OpenTelemetry's
+//! kubelet receiver as it arrives in Prometheus.
+
+/// Where usage is, as upstream's flags say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageSettings {
+    /// `--prometheus-cadvisor-job-name`; empty for any job.
+    pub job: String,
+    /// `--history-cpu-metric`, a counter of seconds.
+    pub cpu_metric: String,
+    /// `--history-memory-metric`, in bytes.
+    pub memory_metric: String,
+    /// `--container-namespace-label`.
+    pub namespace_label: String,
+    /// `--container-pod-name-label`.
+    pub pod_label: String,
+    /// `--container-name-label`.
+    pub container_label: String,
+}
+
+impl Default for UsageSettings {
+    fn default() -> Self {
+        Self {
+            job: "kubernetes-cadvisor".to_owned(),
+            cpu_metric: CPU.to_owned(),
+            memory_metric: MEMORY.to_owned(),
+            namespace_label: "namespace".to_owned(),
+            pod_label: "pod_name".to_owned(),
+            container_label: "name".to_owned(),
+        }
+    }
+}
+
+/// Where pod labels are, as upstream's flags say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodLabelSettings {
+    /// `--metric-for-pod-labels`: a query for series that have pod labels among theirs. A range at its end does not count.
+    pub query: String,
+    /// `--pod-label-prefix`: what the names of these labels start with.
+    pub prefix: String,
+    /// `--pod-namespace-label`.
+    pub namespace_label: String,
+    /// `--pod-name-label`.
+    pub pod_label: String,
+}
+
+impl Default for PodLabelSettings {
+    fn default() -> Self {
+        Self {
+            query: r#"up{job="kubernetes-pods"}"#.to_owned(),
+            prefix: "pod_label_".to_owned(),
+            namespace_label: "kubernetes_namespace".to_owned(),
+            pod_label: "kubernetes_pod_name".to_owned(),
+        }
+    }
+}
+
+/// Series that hold the usage of containers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageSeries {
+    /// Their name.
+    pub metric: String,
+    /// Whether they count seconds of CPU, so that usage is their rate.
+    pub is_counter: bool,
+    /// The scrape job; empty for any.
+    pub job: String,
+    /// The label with the namespace.
+    pub namespace_label: String,
+    /// The label with the pod's name.
+    pub pod_label: String,
+    /// The label with the container's name.
+    pub container_label: String,
+}
+
+/// Series that have the labels of pods among theirs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodLabelSeries {
+    /// The query for them.
+    pub query: String,
+    /// What the names of the pods' labels may start with.
+    pub prefixes: Vec<String>,
+    /// The label with the namespace.
+    pub namespace_label: String,
+    /// The label with the pod's name.
+    pub pod_label: String,
+}
+
+/// What was found in a store. CPU or memory is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// CPU usage.
+    pub cpu: Option<UsageSeries>,
+    /// Memory usage.
+    pub memory: Option<UsageSeries>,
+    /// Labels of pods.
+    pub pod_labels: Option<PodLabelSeries>,
+}
+
+const CPU: &str = "container_cpu_usage_seconds_total";
+const MEMORY: &str = "container_memory_working_set_bytes";
+
+/// The labels for namespace, pod and container that the usual collectors write.
+const KUBELET: [&str; 3] = ["namespace", "pod", "container"];
+const OLD_KUBELET: [&str; 3] = ["namespace", "pod_name", "container_name"];
+const UPSTREAM: [&str; 3] = ["namespace", "pod_name", "name"];
+const OPEN_TELEMETRY: [&str; 3] = ["k8s_namespace_name", "k8s_pod_name", "k8s_container_name"];
+
+/// Metric, whether it is a counter, labels.
+type Usual = (&'static str, bool, [&'static str; 3]);
+
+const USUAL_CPU: [Usual; 8] = [
+    (CPU, true, KUBELET),
+    (CPU, true, OLD_KUBELET),
+    (CPU, true, UPSTREAM),
+    (CPU, true, OPEN_TELEMETRY),
+    ("container_cpu_time_seconds_total", true, OPEN_TELEMETRY),
+    ("container_cpu_time", true, OPEN_TELEMETRY),
+    ("container_cpu_usage", false, OPEN_TELEMETRY),
+    // Cores in spite of its name, in receivers that do not know container.cpu.usage yet.
+    ("container_cpu_utilization", false, OPEN_TELEMETRY),
+];
+
+const USUAL_MEMORY: [Usual; 6] = [
+    (MEMORY, false, KUBELET),
+    (MEMORY, false, OLD_KUBELET),
+    (MEMORY, false, UPSTREAM),
+    (MEMORY, false, OPEN_TELEMETRY),
+    ("container_memory_working_set", false, OPEN_TELEMETRY),
+    ("container_memory_usage_bytes", false, OPEN_TELEMETRY),
+];
+
+/// Query, prefixes, labels for namespace and pod.
+type UsualLabels = (&'static str, &'static [&'static str], [&'static str; 2]);
+
+/// Where kube-state-metrics' own pod is in `pod`, the described one is in `exported_pod`.
+const USUAL_POD_LABELS: [UsualLabels; 3] = [
+    (r#"kube_pod_labels{exported_pod!=""}"#, &["label_"], ["exported_namespace", "exported_pod"]),
+    (r#"kube_pod_labels{pod!=""}"#, &["label_"], ["namespace", "pod"]),
+    (
+        r#"target_info{k8s_pod_name!=""}"#,
+        &["k8s_pod_labels_", "k8s_pod_label_"],
+        ["k8s_namespace_name", "k8s_pod_name"],
+    ),
+];
+
+impl UsageSettings {
+    /// The series that may hold CPU usage, best first.
+    pub fn cpu_candidates(&self) -> Vec<UsageSeries> {
+        self.candidates(&self.cpu_metric, true, &USUAL_CPU)
+    }
+
+    /// The series that may hold memory usage, best first.
+    pub fn memory_candidates(&self) -> Vec<UsageSeries> {
+        self.candidates(&self.memory_metric, false, &USUAL_MEMORY)
+    }
+
+    fn candidates(&self, metric: &str, is_counter: bool, usual: &[Usual]) -> Vec<UsageSeries> {
+        let set = UsageSeries {
+            metric: metric.to_owned(),
+            is_counter,
+            job: self.job.clone(),
+            namespace_label: self.namespace_label.clone(),
+            pod_label: self.pod_label.clone(),
+            container_label: self.container_label.clone(),
+        };
+        let usual = if *self == Self::default() { usual } else { &[] };
+        let usual = usual.iter().map(|(metric, is_counter, [namespace, pod, container])| UsageSeries {
+            metric: (*metric).to_owned(),
+            is_counter: *is_counter,
+            job: String::new(),
+            namespace_label: (*namespace).to_owned(),
+            pod_label: (*pod).to_owned(),
+            container_label: (*container).to_owned(),
+        });
+        std::iter::once(set).chain(usual).collect()
+    }
+}
+
+impl PodLabelSettings {
+    /// The series that may have pod labels, best first.
+    pub fn candidates(&self) -> Vec<PodLabelSeries> {
+        let set = PodLabelSeries {
+            query: self.query.clone(),
+            prefixes: vec![self.prefix.clone()],
+            namespace_label: self.namespace_label.clone(),
+            pod_label: self.pod_label.clone(),
+        };
+        let usual: &[_] = if *self == Self::default() { &USUAL_POD_LABELS } else { &[] };
+        let usual = usual.iter().map(|(query, prefixes, [namespace, pod])| PodLabelSeries {
+            query: (*query).to_owned(),
+            prefixes: prefixes.iter().map(ToString::to_string).collect(),
+            namespace_label: (*namespace).to_owned(),
+            pod_label: (*pod).to_owned(),
+        });
+        std::iter::once(set).chain(usual).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_were_set_are_the_only_ones() {
+        let usage = UsageSettings { pod_label: "pod".to_owned(), ..UsageSettings::default() };
+        assert_eq!((usage.cpu_candidates().len(), usage.memory_candidates().len()), (1, 1));
+        let labels = PodLabelSettings { prefix: "label_".to_owned(), ..PodLabelSettings::default() };
+        assert_eq!(labels.candidates().len(), 1);
+    }
+
+    #[test]
+    fn defaults_come_first_and_leave_room_for_others() {
+        let usage = UsageSettings::default();
+        let candidates = usage.cpu_candidates();
+        assert_eq!((candidates[0].job.as_str(), candidates[0].pod_label.as_str()), ("kubernetes-cadvisor", "pod_name"));
+        assert_eq!((candidates[1].job.as_str(), candidates[1].pod_label.as_str()), ("", "pod"));
+        assert_eq!(candidates.len(), 9);
+        assert_eq!(usage.memory_candidates().len(), 7);
+        assert_eq!(PodLabelSettings::default().candidates().len(), 4);
+    }
+}

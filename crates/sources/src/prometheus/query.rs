@@ -1,0 +1,156 @@
+//! The texts of the queries.
+//!
+//! Usage is the rate of a counter as upstream asks for it (`recommender/input/history/history_provider.go`), or the mean of a gauge
+//! of cores. Of memory the maximum between two points counts, where upstream takes the value at each point and misses peaks
+//! in between. Several series of one container (of a restarted container, of two replicas of the store) give their maximum.
+
+use super::names::{PodLabelSeries, UsageSeries};
+use super::step::Step;
+
+/// The series of a kind, of all namespaces or of one.
+pub(super) fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {
+    let UsageSeries { metric, job, namespace_label, pod_label, container_label, .. } = series;
+    let mut matchers = Vec::new();
+    if !job.is_empty() {
+        matchers.push(matcher("job", "=", job));
+    }
+    matchers.extend([
+        matcher(pod_label, "!=", ""),
+        matcher(container_label, "!=", "POD"),
+        matcher(container_label, "!=", ""),
+    ]);
+    if let Some(namespace) = namespace {
+        matchers.push(matcher(namespace_label, "=", namespace));
+    }
+    format!("{metric}{{{}}}", matchers.join(","))
+}
+
+/// The usage of all containers of a namespace: cores or bytes.
+pub(super) fn usage(series: &UsageSeries, namespace: &str, step: Step) -> String {
+    let UsageSeries { metric, is_counter, namespace_label, pod_label, container_label, .. } = series;
+    let selector = usage_selector(series, Some(namespace));
+    let function = match (is_counter, metric.contains("memory")) {
+        (true, _) => "rate",
+        (false, true) => "max_over_time",
+        (false, false) => "avg_over_time",
+    };
+    format!("max by ({namespace_label},{pod_label},{container_label}) ({function}({selector}[{step}]))")
+}
+
+/// The series that have pod labels; absent when the query is no plain selector, so that nothing can be put into it.
+pub(super) fn pod_label_selector(series: &PodLabelSeries, namespace: Option<&str>) -> Option<String> {
+    let query = without_range(&series.query);
+    let namespace = namespace.map(|namespace| matcher(&series.namespace_label, "=", namespace));
+    let (metric, matchers) = match query.split_once('{') {
+        None => (query, ""),
+        Some((metric, rest)) => {
+            let inner = rest.strip_suffix('}').filter(|inner| !has_braces_outside_quotes(inner))?;
+            (metric, inner.trim().trim_end_matches(','))
+        }
+    };
+    let is_name = metric.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':');
+    if !is_name || (metric.is_empty() && matchers.is_empty()) {
+        return None;
+    }
+    let matchers = [Some(matchers.to_owned()).filter(|matchers| !matchers.is_empty()), namespace];
+    let matchers: Vec<String> = matchers.into_iter().flatten().collect();
+    Some(format!("{metric}{{{}}}", matchers.join(",")))
+}
+
+/// The series with pod labels of a namespace, with a point wherever they were there within a step.
+pub(super) fn pod_labels(series: &PodLabelSeries, namespace: &str, step: Step) -> String {
+    match pod_label_selector(series, Some(namespace)) {
+        Some(selector) => format!("last_over_time({selector}[{step}])"),
+        None => without_range(&series.query).to_owned(),
+    }
+}
+
+/// Upstream wants a range at the end, since it asks at one point in time. Here many points are asked for.
+fn without_range(query: &str) -> &str {
+    let query = query.trim();
+    let range = query.strip_suffix(']').and_then(|rest| rest.rfind('['));
+    range.map_or(query, |start| query[..start].trim_end())
+}
+
+fn has_braces_outside_quotes(text: &str) -> bool {
+    let mut quote = None;
+    let mut escaped = false;
+    for letter in text.chars() {
+        match (quote, letter) {
+            _ if escaped => escaped = false,
+            (Some('"' | '\''), '\\') => escaped = true,
+            (Some(open), _) if open == letter => quote = None,
+            (None, '"' | '\'' | '`') => quote = Some(letter),
+            (None, '{' | '}') => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+fn matcher(label: &str, operator: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{label}{operator}\"{value}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prometheus::names::{PodLabelSettings, UsageSettings};
+
+    fn hour() -> Step {
+        "1h".parse().expect("a duration")
+    }
+
+    #[test]
+    fn usage_is_asked_for_per_container_of_a_namespace() {
+        let settings = UsageSettings::default();
+        let check = |series: &UsageSeries, expected: &str| assert_eq!(usage(series, "shop", hour()), expected);
+        check(
+            &settings.cpu_candidates()[0],
+            "max by (namespace,pod_name,name) (rate(container_cpu_usage_seconds_total{job=\"kubernetes-cadvisor\",\
+             pod_name!=\"\",name!=\"POD\",name!=\"\",namespace=\"shop\"}[1h]))",
+        );
+        check(
+            &settings.memory_candidates()[1],
+            "max by (namespace,pod,container) (max_over_time(container_memory_working_set_bytes{\
+             pod!=\"\",container!=\"POD\",container!=\"\",namespace=\"shop\"}[1h]))",
+        );
+        check(
+            &settings.cpu_candidates()[7],
+            "max by (k8s_namespace_name,k8s_pod_name,k8s_container_name) (avg_over_time(container_cpu_usage{\
+             k8s_pod_name!=\"\",k8s_container_name!=\"POD\",k8s_container_name!=\"\",k8s_namespace_name=\"shop\"}[1h]))",
+        );
+    }
+
+    fn check_labels(query: &str, expected: &str) {
+        let settings = PodLabelSettings {
+            query: query.to_owned(),
+            namespace_label: "ns".to_owned(),
+            ..PodLabelSettings::default()
+        };
+        assert_eq!(pod_labels(&settings.candidates()[0], "shop", hour()), expected, "{query}");
+    }
+
+    #[test]
+    fn pod_labels_are_asked_for_with_and_without_a_range() {
+        let expected = "last_over_time(up{job=\"kubernetes-pods\",ns=\"shop\"}[1h])";
+        check_labels("up{job=\"kubernetes-pods\"}", expected);
+        check_labels("up{job=\"kubernetes-pods\"}[8d]", expected);
+        check_labels(" up{job=\"kubernetes-pods\",} [8d:1h] ", expected);
+        check_labels("kube_pod_labels[8d]", "last_over_time(kube_pod_labels{ns=\"shop\"}[1h])");
+        check_labels("{a=~\"x{2}\"}", "last_over_time({a=~\"x{2}\",ns=\"shop\"}[1h])");
+    }
+
+    #[test]
+    fn what_is_no_plain_selector_is_asked_as_it_is() {
+        check_labels("max by (pod) (up{a=\"1\"})[8d:1h]", "max by (pod) (up{a=\"1\"})");
+        check_labels("a{b=\"1\"} or c{d=\"2\"}", "a{b=\"1\"} or c{d=\"2\"}");
+        check_labels("{}", "{}");
+    }
+
+    #[test]
+    fn values_cannot_leave_their_quotes() {
+        assert_eq!(matcher("a", "=", "x\"} or up\\"), r#"a="x\"} or up\\""#);
+    }
+}

@@ -1,0 +1,144 @@
+//! A range of time with a point per step, and the pieces in which it is asked for.
+
+use jiff::Timestamp;
+
+use super::step::Step;
+
+/// The most points per series in one question. Prometheus refuses more than 11,000.
+const MAX_POINTS: i64 = 2000;
+
+/// Points in time, one per step, the last one at the end. Milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    start: i64,
+    end: i64,
+    /// The distance of the points.
+    pub step: Step,
+}
+
+impl Window {
+    /// From `start` or a little later to `end`; absent when there is no point between them.
+    pub fn new(start: Timestamp, end: Timestamp, step: Step) -> Option<Self> {
+        let (start, end) = (start.as_millisecond(), end.as_millisecond());
+        let length = end.checked_sub(start).filter(|length| *length >= 0)?;
+        Some(Self { start: end - length / step.milliseconds() * step.milliseconds(), end, step })
+    }
+
+    /// Its first point, as the HTTP API wants it: seconds since 1970.
+    pub(super) fn start(&self) -> String {
+        seconds(self.start)
+    }
+
+    /// Its last point, in the same form.
+    pub(super) fn end(&self) -> String {
+        seconds(self.end)
+    }
+
+    /// Its step, in the same form.
+    pub(super) fn step(&self) -> String {
+        seconds(self.step.milliseconds())
+    }
+
+    fn first(self, points: i64) -> Self {
+        let length = self.step.milliseconds().saturating_mul(points - 1);
+        Self { end: self.end.min(self.start.saturating_add(length)), ..self }
+    }
+}
+
+fn seconds(milliseconds: i64) -> String {
+    format!("{}.{:03}", milliseconds.div_euclid(1000), milliseconds.rem_euclid(1000))
+}
+
+/// What is left to ask of a window, and how much at once.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    rest: Option<Window>,
+    points: i64,
+}
+
+impl Pieces {
+    pub(super) fn of(window: Window) -> Self {
+        Self { rest: Some(window), points: MAX_POINTS }
+    }
+
+    /// The piece to ask for now; absent when everything was asked for.
+    pub(super) fn next(&self) -> Option<Window> {
+        self.rest.map(|rest| rest.first(self.points))
+    }
+
+    /// A piece was answered.
+    pub(super) fn done(&mut self, piece: Window) {
+        let start = piece.end + piece.step.milliseconds();
+        self.rest = self.rest.filter(|rest| start <= rest.end).map(|rest| Window { start, ..rest });
+    }
+
+    /// Asks for half as much from now on; false if that is not possible.
+    pub(super) fn halve(&mut self) -> bool {
+        let possible = self.points > 1;
+        // A window may be shorter than the piece that is allowed.
+        let asked = self.rest.map_or(0, |rest| (rest.end - rest.start) / rest.step.milliseconds() + 1);
+        self.points = (self.points.min(asked) / 2).max(1);
+        possible && asked > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn window(start: i64, end: i64, step: &str) -> Window {
+        Window::new(at(start), at(end), step.parse().expect("a step")).expect("not empty")
+    }
+
+    /// The pieces when the answers with more than `limit` points are too much.
+    fn check(window: Window, limit: i64, expected: &[(&str, &str)]) {
+        let mut pieces = Pieces::of(window);
+        let mut asked = Vec::new();
+        while let Some(piece) = pieces.next() {
+            if (piece.end - piece.start) / piece.step.milliseconds() + 1 > limit {
+                assert!(pieces.halve(), "{piece:?}");
+                continue;
+            }
+            asked.push((piece.start(), piece.end()));
+            pieces.done(piece);
+        }
+        let asked: Vec<_> = asked.iter().map(|(start, end)| (start.as_str(), end.as_str())).collect();
+        assert_eq!(asked, expected);
+    }
+
+    #[test]
+    fn the_last_point_is_at_the_end() {
+        check(window(7, 100, "30s"), 100, &[("10.000", "100.000")]);
+        check(window(100, 100, "30s"), 100, &[("100.000", "100.000")]);
+        assert_eq!(Window::new(at(2), at(1), "1s".parse().expect("a step")), None);
+    }
+
+    #[test]
+    fn long_windows_are_asked_for_in_pieces_that_share_no_point() {
+        check(
+            window(0, 4500, "1s"),
+            2000,
+            &[("0.000", "1999.000"), ("2000.000", "3999.000"), ("4000.000", "4500.000")],
+        );
+    }
+
+    #[test]
+    fn pieces_that_are_too_much_are_halved() {
+        check(
+            window(0, 9, "1s"),
+            3,
+            &[("0.000", "1.000"), ("2.000", "3.000"), ("4.000", "5.000"), ("6.000", "7.000"), ("8.000", "9.000")],
+        );
+    }
+
+    #[test]
+    fn a_single_point_cannot_be_halved() {
+        let mut pieces = Pieces::of(window(0, 3, "1s"));
+        assert!(pieces.halve() && pieces.halve());
+        assert!(!pieces.halve());
+    }
+}

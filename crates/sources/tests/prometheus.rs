@@ -1,0 +1,167 @@
+//! A store that answers over HTTP: who it is told is asking, what is asked of it when it refuses large answers, and what it
+//! is not waited for.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Query, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use sources::prometheus::{
+    Connection, Credentials, Exchange, PodLabelSettings, Prometheus, PrometheusError, Secret, UsageSettings, Window,
+};
+use tokio::net::TcpListener;
+
+/// Start, end and query of the ranges that were answered.
+type Answered = Arc<Mutex<Vec<(f64, f64, String)>>>;
+
+/// How a store behaves.
+#[derive(Clone)]
+struct Store {
+    authorization: Option<&'static str>,
+    /// The series that it has.
+    has: &'static str,
+    /// The most points that it gives in one answer.
+    most_points: f64,
+    answered: Answered,
+}
+
+impl Store {
+    fn new(has: &'static str) -> Self {
+        Self { authorization: None, has, most_points: 1e9, answered: Answered::default() }
+    }
+
+    /// Serves as long as the test runs; gives its address, with a path as behind a gateway.
+    async fn serve(&self) -> String {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("a bound address");
+        let router = Router::new().fallback(answer).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        format!("http://{address}/tenant/a")
+    }
+}
+
+async fn answer(
+    State(store): State<Store>,
+    Query(asked): Query<HashMap<String, String>>,
+    request: Request,
+) -> Response {
+    let authorization = request.headers().get("authorization").map(|value| value.to_str().expect("text"));
+    if authorization != store.authorization {
+        return (StatusCode::UNAUTHORIZED, format!("{authorization:?}")).into_response();
+    }
+    match request.uri().path() {
+        "/tenant/a/api/v1/label/__name__/values" => {
+            let found = if asked["match[]"].starts_with(store.has) { r#""x""# } else { "" };
+            format!(r#"{{"status":"success","data":[{found}]}}"#).into_response()
+        }
+        "/tenant/a/api/v1/query_range" => {
+            let number = |name: &str| asked[name].parse::<f64>().expect("a number");
+            let (start, end) = (number("start"), number("end"));
+            if (end - start) / number("step") + 1.0 > store.most_points {
+                let refusal = include_str!("../fixtures/too_many_samples.json");
+                return (StatusCode::UNPROCESSABLE_ENTITY, refusal).into_response();
+            }
+            store.answered.lock().expect("no panic").push((start, end, asked["query"].clone()));
+            let metric = r#"{"namespace":"shop","pod":"web-1","container":"app"}"#;
+            let result = format!(r#"[{{"metric":{metric},"values":[[{start},"1"],[{end},"2"]]}}]"#);
+            format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#).into_response()
+        }
+        path => (StatusCode::NOT_FOUND, path.to_owned()).into_response(),
+    }
+}
+
+fn window() -> Window {
+    let at = |second| Timestamp::from_second(second).expect("in range");
+    Window::new(at(0), at(7), "1s".parse().expect("a step")).expect("not empty")
+}
+
+async fn connect(address: String, credentials: Credentials) -> (Prometheus, Arc<Mutex<Vec<Option<u16>>>>) {
+    let query_timeout = Duration::from_secs(30);
+    let connection = Connection { address, credentials, query_timeout, ..Connection::default() };
+    let codes = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&codes);
+    let observer = Arc::new(move |exchange: Exchange| seen.lock().expect("no panic").push(exchange.code));
+    (Prometheus::connect(&connection, observer).await.expect("a client"), codes)
+}
+
+/// `expected`: the code of the only answer.
+async fn check(authorization: Option<&'static str>, credentials: Credentials, expected: u16) {
+    let store = Store { authorization, ..Store::new("container_") };
+    let (client, codes) = connect(store.serve().await, credentials).await;
+    let series = UsageSettings::default().cpu_candidates().remove(1);
+    let read = client.read_usage(&series, "shop", window(), |_| ()).await;
+    assert_eq!(*codes.lock().expect("no panic"), [Some(expected)], "{read:?}");
+}
+
+#[tokio::test]
+async fn the_store_is_told_who_asks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    fs::write(&file, " abc\n").expect("a file");
+    let text = |text: &str| Secret::Text(text.to_owned());
+    check(None, Credentials::None, 200).await;
+    check(Some("Bearer abc"), Credentials::Bearer(text("abc")), 200).await;
+    check(Some("Bearer abc"), Credentials::Bearer(Secret::File(file)), 200).await;
+    let basic = || Credentials::Basic { username: "me".to_owned(), password: text("pass") };
+    check(Some("Basic bWU6cGFzcw=="), basic(), 200).await;
+    check(Some("Bearer other"), basic(), 401).await;
+}
+
+#[tokio::test]
+async fn what_is_too_much_at_once_is_asked_for_in_pieces() {
+    let store = Store { most_points: 3.0, ..Store::new("container_") };
+    let (client, _) = connect(store.serve().await, Credentials::None).await;
+    let series = UsageSettings::default().memory_candidates().remove(1);
+    let mut found = Vec::new();
+    client.read_usage(&series, "shop", window(), |series| found.push(series)).await.expect("answers");
+    let answered = store.answered.lock().expect("no panic");
+    let ranges: Vec<_> = answered.iter().map(|(start, end, _)| (*start, *end)).collect();
+    assert_eq!(ranges, [(0.0, 1.0), (2.0, 3.0), (4.0, 5.0), (6.0, 7.0)]);
+    assert!(answered[0].2.contains(r#"namespace="shop""#), "{answered:?}");
+    assert_eq!(found.iter().map(|series| series.usage.len()).sum::<usize>(), 8);
+    assert_eq!(found[0].container.to_string(), "shop/web-1/app");
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_smaller_is_an_error() {
+    let store = Store { most_points: 0.0, ..Store::new("container_") };
+    let (client, codes) = connect(store.serve().await, Credentials::None).await;
+    let series = UsageSettings::default().cpu_candidates().remove(1);
+    let error = client.read_usage(&series, "shop", window(), |_| ()).await.expect_err("refused");
+    assert!(matches!(error, PrometheusError::Refused { code: 422, .. }), "{error}");
+    assert_eq!(codes.lock().expect("no panic").len(), 4, "8, 4, 2 points and 1");
+}
+
+#[tokio::test]
+async fn the_names_that_a_store_uses_are_found_out() {
+    let detect = async |has| {
+        let (client, _) = connect(Store::new(has).serve().await, Credentials::None).await;
+        client.detect(&UsageSettings::default(), &PodLabelSettings::default(), window()).await
+    };
+    let labels = |layout: sources::prometheus::Layout| {
+        let label = |series: Option<sources::prometheus::UsageSeries>| series.map(|series| series.pod_label);
+        (label(layout.cpu), label(layout.memory), layout.pod_labels.map(|series| series.query))
+    };
+    let name = |name: &str| Some(name.to_owned());
+    let found = detect("container_cpu_usage_seconds_total{pod!").await.expect("found");
+    assert_eq!(labels(found), (name("pod"), None, None));
+    let found = detect("container_memory_working_set_bytes{k8s_").await.expect("found");
+    assert_eq!(labels(found), (None, name("k8s_pod_name"), None));
+    let error = detect("kube_pod_labels").await.expect_err("no usage").to_string();
+    assert!(error.contains("container_cpu_usage_seconds_total{job="), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_an_error_that_says_so() {
+    let (client, codes) = connect("http://127.0.0.1:1".to_owned(), Credentials::None).await;
+    let series = UsageSettings::default().cpu_candidates().remove(0);
+    let error = client.read_usage(&series, "shop", window(), |_| ()).await.expect_err("nobody there").to_string();
+    assert!(error.starts_with("Prometheus cannot be reached: ") && error.contains("refused"), "{error}");
+    assert_eq!(*codes.lock().expect("no panic"), [None]);
+}
