@@ -6,9 +6,10 @@ demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it runn
 	target/debug/demo
 
 # Programs and tests are built in one go, so that they share the dependencies as the tests need them.
+# More threads than cores: the end-to-end tests spend their time waiting for the control plane.
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
 	cargo build --locked --workspace --bins --tests --examples
-	cargo test --locked --workspace
+	RUST_TEST_THREADS=8 cargo test --locked --workspace
 
 lint:
 	cargo fmt --all --check

@@ -76,9 +76,11 @@ impl Candidate {
                 AbortOnDropHandle::new(tokio::spawn(self.hold_until(enough.clone(), since, leading.clone())));
             let ended = tokio::select! {
                 ended = work(leading.clone()) => {
+                    let is_lost = leading.lost().is_cancelled();
                     enough.cancel();
                     self = holding.await?;
-                    Some(ended)
+                    // Work may end well because its term is over, and be seen to before the candidate is back.
+                    (!is_lost || ended.is_err()).then_some(ended)
                 }
                 candidate = &mut holding => {
                     self = candidate?;
