@@ -84,7 +84,10 @@ impl Fleet {
         let sized = histories.keys().filter(|name| is_sized(name)).count();
         let minimum = minimum(&self.config, sized);
         let sized = histories.iter().filter(move |(name, _)| is_sized(name));
-        sized.map(move |(name, history)| (*name, estimate(&self.config, &self.shapes, minimum, history)))
+        sized.filter_map(move |(name, history)| {
+            let estimate = estimate(&self.config, &self.shapes, minimum, history);
+            Some((*name, autoscaler.by_own_policy(name, minimum, estimate)?))
+        })
     }
 
     fn publish(&self, autoscaler: &Autoscaler, name: &str, estimate: &Estimate) -> ContainerRecommendation {
