@@ -47,6 +47,8 @@ pub struct Explanation {
     pub minimum: i64,
     /// The greater one of the last two.
     pub at_least_minimum: i64,
+    /// What a sizing policy of the object's own makes of it: its target, or the bound widened to hold that.
+    pub by_own_policy: Option<i64>,
     /// As a quantity, rounded as configured.
     pub rounded: Quantity,
     /// In whole cores, where the object asks for them.

@@ -19,6 +19,10 @@ const HISTORY_REASON: &str = "WaitingForPrometheus";
 /// What the condition says after a failure, before it says why.
 const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
 
+/// A condition that upstream does not have: the annotations ask for a way of sizing that cannot be had, and the VPA's stands in.
+const SIZING_POLICY_REFUSED: &str = "SizingPolicyRefused";
+const REFUSED_REASON: &str = "InvalidAnnotation";
+
 /// What is known about one object.
 #[derive(Debug, Clone)]
 pub struct Finding<'a> {
@@ -26,6 +30,8 @@ pub struct Finding<'a> {
     pub object: &'a VerticalPodAutoscaler,
     /// Why its target cannot be used, if it cannot.
     pub unsupported: Option<&'a str>,
+    /// Why the way of sizing that it asks for is refused, if it is.
+    pub refused_policy: Option<&'a str>,
     /// How many pods match.
     pub pods: usize,
     /// What usage says, for every container that is known and sized.
@@ -54,7 +60,7 @@ pub enum History<'a> {
 
 /// The status that the object should have.
 pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
-    let Finding { object, unsupported, pods, history, .. } = finding;
+    let Finding { object, unsupported, refused_policy, pods, history, .. } = finding;
     let recommendation = recommendation(finding);
     let old = object.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Conditions = old.cloned().collect();
@@ -64,6 +70,10 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         None => conditions.remove(CONFIG_UNSUPPORTED),
     };
     set_history(&mut conditions, history, now);
+    match refused_policy {
+        Some(message) => conditions.set(SIZING_POLICY_REFUSED, true, REFUSED_REASON, message, now),
+        None => conditions.remove(SIZING_POLICY_REFUSED),
+    };
     let (reason, message) = if pods == 0 {
         conditions.set(NO_PODS_MATCHED, true, NO_PODS_REASON, NO_PODS_MESSAGE, now);
         (NO_PODS_REASON, NO_PODS_MESSAGE)
@@ -227,6 +237,7 @@ mod tests {
         let finding = Finding {
             object,
             unsupported,
+            refused_policy: None,
             pods,
             recommendation,
             is_measured: true,
@@ -268,6 +279,28 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_sizing_policy_is_reported_until_it_is_right() {
+        let check = |old: &[Value], refused_policy: Option<&str>, expected: &[Value]| {
+            let object = object(Value::Null, json!({"conditions": old}));
+            let finding = Finding {
+                object: &object,
+                unsupported: None,
+                refused_policy,
+                pods: 1,
+                recommendation: recommend(100),
+                is_measured: true,
+                may_be_measured_soon: false,
+            };
+            let status = status(finding, NOW.parse().expect("a time"));
+            assert_eq!(serde_json::to_value(status.conditions).expect("conditions"), json!(expected));
+        };
+        let refused = |time| condition("SizingPolicyRefused", "True", time, "InvalidAnnotation", "why");
+        check(&[], Some("why"), &[provided(NOW), refused(NOW)]);
+        check(&[provided(BEFORE), refused(BEFORE)], Some("why"), &[provided(BEFORE), refused(BEFORE)]);
+        check(&[provided(BEFORE), refused(BEFORE)], None, &[provided(BEFORE)]);
+    }
+
+    #[test]
     fn conditions_of_others_stay_and_the_deprecated_one_goes() {
         let other = condition("FetchingHistory", "True", BEFORE, "x", "y");
         let deprecated = condition("ConfigDeprecated", "True", BEFORE, "", "");
@@ -295,6 +328,7 @@ mod tests {
         let finding = Finding {
             object: &object,
             unsupported: None,
+            refused_policy: None,
             pods: 1,
             recommendation: found.map(recommend).unwrap_or_default(),
             is_measured: matches!(usage, Usage::Measured),
@@ -405,6 +439,7 @@ mod tests {
         let finding = |object| Finding {
             object,
             unsupported: None,
+            refused_policy: None,
             pods: 0,
             recommendation: recommend(100),
             is_measured: true,

@@ -1,9 +1,9 @@
-//! From the resource policy of a `VerticalPodAutoscaler` object to the policies that sizing knows.
+//! From the resource policy and the annotations of a `VerticalPodAutoscaler` object to the policies that sizing knows.
 
 use std::collections::BTreeSet;
 
 use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutoscaler};
-use sizing::{ContainerPolicy, ScalingMode};
+use sizing::{ContainerPolicy, ScalingMode, SizingPolicy, SizingPolicyError};
 
 /// The policies of an object, in their written order.
 pub(crate) fn policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
@@ -30,6 +30,14 @@ fn policy(policy: &ContainerResourcePolicy) -> ContainerPolicy {
 
 /// The containers that an annotation gives whole cores.
 pub(crate) fn integer_cpu(object: &VerticalPodAutoscaler) -> BTreeSet<String> {
-    let annotations = object.metadata.annotations.iter().flatten();
-    sizing::integer_cpu_containers(annotations.map(|(key, value)| (key.as_str(), value.as_str())))
+    sizing::integer_cpu_containers(annotations(object))
+}
+
+/// The way of sizing that annotations ask for; none for the VPA's.
+pub(crate) fn sizing_policy(object: &VerticalPodAutoscaler) -> Result<Option<SizingPolicy>, SizingPolicyError> {
+    SizingPolicy::from_annotations(annotations(object))
+}
+
+fn annotations(object: &VerticalPodAutoscaler) -> impl Iterator<Item = (&str, &str)> {
+    object.metadata.annotations.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()))
 }

@@ -16,13 +16,13 @@ use cluster::{Autoscaler, ObjectKey, OomKill, Phase, Pod, View};
 use feed::Explained;
 use jiff::Timestamp;
 use model::{ContainerRecommendation, ContainerRef, Recommendation, Selector};
-use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, SampleError};
+use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, SampleError, SizingPolicy};
 use sources::ContainerUsage;
 
 use crate::checkpoint::past::Past;
 use crate::decide::{self, Finding, HistoryNews};
 use crate::history::Ledger;
-use crate::policies::{integer_cpu, policies};
+use crate::policies::{integer_cpu, policies, sizing_policy};
 use selection::Selections;
 
 use api::vpa::VerticalPodAutoscalerStatus;
@@ -57,6 +57,8 @@ pub struct State {
 struct Tracked {
     autoscaler: Arc<Autoscaler>,
     target: Target,
+    /// Why the way of sizing that it asks for is refused, if it is; then the VPA's stands in.
+    refused_policy: Option<String>,
     /// Since when pods match.
     pods_since: Option<Timestamp>,
     /// The containers whose stored history was taken over, or refused.
@@ -169,11 +171,20 @@ impl State {
         if is_same {
             return false;
         }
-        self.fleet.apply_autoscaler(&id(&key), spec(autoscaler, &target));
+        let refused_before = old.and_then(|old| old.refused_policy.clone());
+        let (policy, refused_policy) = match sizing_policy(&autoscaler.object) {
+            Ok(policy) => (policy, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        if let Some(message) = refused_policy.as_ref().filter(|message| refused_before.as_ref() != Some(*message)) {
+            tracing::warn!(autoscaler = %key, message, "the sizing policy cannot be used; the vpa policy stands in");
+        }
+        self.fleet.apply_autoscaler(&id(&key), spec(autoscaler, &target, policy));
         let old = self.autoscalers.remove(&key);
         let is_new = old.is_none();
         let (pods_since, loaded) = old.map(|old| (old.pods_since, old.loaded)).unwrap_or_default();
-        self.autoscalers.insert(key, Tracked { autoscaler: Arc::clone(autoscaler), target, pods_since, loaded });
+        let autoscaler = Arc::clone(autoscaler);
+        self.autoscalers.insert(key, Tracked { autoscaler, target, refused_policy, pods_since, loaded });
         is_new
     }
 
@@ -273,8 +284,9 @@ impl State {
         let finding = Finding {
             object: &tracked.autoscaler.object,
             unsupported: unsupported.as_deref(),
+            refused_policy: tracked.refused_policy.as_deref(),
             pods,
-            recommendation: self.fleet.recommend(&id).unwrap_or_default(),
+            recommendation: self.recommend(&id, &tracked.autoscaler),
             is_measured: self.fleet.is_measured(&id),
             history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked.pods_since.is_some_and(|since| now < since + self.charge.patience),
@@ -285,6 +297,17 @@ impl State {
             matches_pods: pods > 0,
             unsupported: unsupported.is_some(),
         })
+    }
+
+    /// What usage says; under a sizing policy of the object's own, not less than what was published while little is known.
+    fn recommend(&self, id: &AutoscalerId, autoscaler: &Autoscaler) -> Recommendation {
+        let mut recommendation = self.fleet.recommend(id).unwrap_or_default();
+        if self.fleet.has_own_policy(id) {
+            let status = autoscaler.object.status.as_ref();
+            let published = status.and_then(|status| status.recommendation.clone()).unwrap_or_default();
+            self.fleet.keep_published(id, &mut recommendation, &published.into());
+        }
+        recommendation
     }
 }
 
@@ -315,7 +338,7 @@ fn id(key: &ObjectKey) -> AutoscalerId {
     AutoscalerId { namespace: key.namespace.clone(), name: key.name.clone() }
 }
 
-fn spec(autoscaler: &Autoscaler, target: &Target) -> AutoscalerSpec {
+fn spec(autoscaler: &Autoscaler, target: &Target, sizing: Option<SizingPolicy>) -> AutoscalerSpec {
     let (selector, target_exists) = match target {
         Target::Known { selector, unsupported } => (selector.clone(), unsupported.is_none()),
         Target::Unknown => (Selector::nothing(), true),
@@ -325,6 +348,7 @@ fn spec(autoscaler: &Autoscaler, target: &Target) -> AutoscalerSpec {
         policies: policies(&autoscaler.object),
         integer_cpu: integer_cpu(&autoscaler.object),
         target_exists,
+        sizing: sizing.map(Arc::new),
     }
 }
 

@@ -15,6 +15,7 @@ pub fn cap(recommendation: &mut Recommendation, policies: &[ContainerPolicy], gl
     }
 }
 
+/// Caps every number of one container.
 pub(crate) fn cap_container(
     container: &mut ContainerRecommendation,
     policy: Option<&ContainerPolicy>,

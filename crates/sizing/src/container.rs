@@ -44,6 +44,11 @@ impl Container {
         true
     }
 
+    /// Whether memory was not measured at this time or later before.
+    pub(crate) fn is_new_memory(&self, at: Instant) -> bool {
+        at > self.last_memory_sample
+    }
+
     /// Adds a memory sample; false if it is negative or older than the last one.
     pub(crate) fn add_memory(
         &mut self,

@@ -96,6 +96,14 @@ impl DecayingHistogram {
         }
     }
 
+    /// Adds weight of 0 to 1e30 to a bucket that is known already.
+    pub(crate) fn add_to_bucket(&mut self, shape: &Shape, bucket: u16, weight: f64, at: Instant) {
+        if is_usable(0.0, weight, at) {
+            let weight = weight * self.factor(shape.half_life, at);
+            self.histogram.add(bucket.min(Buckets::COUNT as u16 - 1), weight);
+        }
+    }
+
     pub(crate) fn subtract_at(&mut self, shape: &Shape, value: f64, weight: f64, at: Instant) {
         if is_usable(value, weight, at) {
             let weight = weight * self.factor(shape.half_life, at);

@@ -14,7 +14,9 @@ mod ingest;
 mod label_index;
 mod links;
 mod namespace;
+mod own_policy;
 mod pod;
+mod policy_history;
 mod recommend;
 mod slab;
 

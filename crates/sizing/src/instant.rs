@@ -43,6 +43,16 @@ impl Instant {
         if rest < step - rest { self.plus(-rest) } else { self.plus(step - rest) }
     }
 
+    /// The point so many nanoseconds after 1970.
+    pub(crate) fn from_nanoseconds(nanoseconds: i64) -> Self {
+        Self(nanoseconds.max(i64::MIN + 1))
+    }
+
+    /// How many whole steps of so many nanoseconds lie between 1970 and here. `step` is positive.
+    pub(crate) fn whole(self, step: i64) -> i64 {
+        self.0.div_euclid(step)
+    }
+
     pub(crate) fn earliest(self, other: Self) -> Self {
         if self.is_never() || (!other.is_never() && other < self) { other } else { self }
     }

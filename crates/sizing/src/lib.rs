@@ -18,16 +18,21 @@
 //! | which policy a container has | `policy.rs` |
 //! | minimum and maximum allowed | `capping.rs` |
 //! | settings and their defaults | `config.rs` |
+//! | Crane: weighted percentile, OOM protection, list of sizes | `crane/` |
+//! | Autopilot: moving windows, ensemble of models | `autopilot/` |
+//! | which of these an autoscaler asks for | `sizing_policy.rs` |
 //! | all pods, histories and autoscalers | `fleet.rs`, `fleet/` |
 //! | exp2, ln, power with the same bits everywhere | `float.rs`, `float/` |
 
 mod aggregate;
 mod amount;
+mod autopilot;
 mod buckets;
 mod capping;
 mod checkpoint;
 mod config;
 mod container;
+mod crane;
 mod decaying;
 mod estimate;
 mod explain;
@@ -39,15 +44,22 @@ mod instant;
 mod integer_cpu;
 mod policy;
 mod publish;
+mod sizing_policy;
 
 pub use aggregate::{Aggregate, Shapes};
+pub use autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 pub use buckets::{Buckets, BucketsError};
 pub use capping::cap;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramCheckpoint};
 pub use config::{Config, ConfigError, MemoryRules, Percentiles};
+pub use crane::{
+    CraneConfig, CraneConfigError, HistogramSettings, Layout, PercentileError, PercentilePredictor, PercentileSettings,
+    Specification, SpecificationError, Specifications, WeightedHistogram, protected_memory,
+};
 pub use decaying::{DecayingHistogram, HalfLife, Shape};
 pub use estimate::{Amounts, Estimate};
 pub use fleet::{Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, Phase, PodSpec, SampleError};
 pub use histogram::{EPSILON, Histogram};
 pub use integer_cpu::integer_cpu_containers;
 pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
+pub use sizing_policy::{SizingMethod, SizingPolicy, SizingPolicyError};

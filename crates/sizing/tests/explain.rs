@@ -1,5 +1,7 @@
 //! The steps of `explain` end in the numbers that `recommend` publishes, whatever the settings, policies and usage.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use model::{
     Bound, Cap, ContainerRef, Cpu, Explanation, Labels, Memory, Quantity, ResourceList, ResourceName, Sample, Selector,
@@ -7,7 +9,7 @@ use model::{
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use sizing::{AutoscalerId, AutoscalerSpec, Config, ContainerPolicy, Fleet, Phase, PodSpec, ScalingMode};
+use sizing::{AutoscalerId, AutoscalerSpec, Config, ContainerPolicy, Fleet, Phase, PodSpec, ScalingMode, SizingPolicy};
 
 const MIB: i64 = 1 << 20;
 
@@ -19,13 +21,17 @@ fn id() -> AutoscalerId {
     AutoscalerId { namespace: "shop".to_owned(), name: "web".to_owned() }
 }
 
-/// Containers `app` and `side` with the given samples each minute, in millicores and MiB.
 fn fleet(config: Config, policies: Vec<ContainerPolicy>, whole_cores: bool, samples: &[(i64, i64)]) -> Fleet {
+    let integer_cpu = if whole_cores { ["app".to_owned()].into() } else { [].into() };
+    fleet_of(config, AutoscalerSpec { policies, integer_cpu, ..AutoscalerSpec::default() }, samples)
+}
+
+/// Containers `app` and `side` with the given samples each minute, in millicores and MiB.
+fn fleet_of(config: Config, spec: AutoscalerSpec, samples: &[(i64, i64)]) -> Fleet {
     let mut fleet = Fleet::new(config).unwrap();
     let labels: Labels = [("app", "web")].into_iter().collect();
-    let integer_cpu = if whole_cores { ["app".to_owned()].into() } else { [].into() };
     let selector = Selector::match_labels([("app", "web")]);
-    fleet.apply_autoscaler(&id(), AutoscalerSpec { selector, policies, integer_cpu, ..AutoscalerSpec::default() });
+    fleet.apply_autoscaler(&id(), AutoscalerSpec { selector, ..spec });
     let pod = PodSpec {
         namespace: "shop".to_owned(),
         name: "web-1".to_owned(),
@@ -168,4 +174,18 @@ fn what_is_not_sized_has_no_explanation() {
     let nobody = AutoscalerId { namespace: "shop".to_owned(), name: "other".to_owned() };
     assert_eq!(fleet.explain(&nobody, "app"), None);
     assert!(fleet.explain(&id(), "side").is_some());
+}
+
+#[test]
+fn a_sizing_policy_of_the_objects_own_is_a_step() {
+    let keys = [("sizing-policy", "crane"), ("sizing-minimum-history", "0s")];
+    let annotations = keys.map(|(key, value)| (format!("plimsoll.dev/{key}"), value));
+    let sizing = SizingPolicy::from_annotations(annotations.iter().map(|(key, value)| (key.as_str(), *value))).unwrap();
+    let spec = AutoscalerSpec { sizing: sizing.map(Arc::new), ..AutoscalerSpec::default() };
+    let fleet = fleet_of(Config::default(), spec, &[(95, 100); 60]);
+    check(&fleet);
+    let number = cpu_target(&fleet);
+    // The VPA's way says 110m and 15 %; Crane's a tenth of a core and 15 %.
+    assert_eq!((number.at_least_minimum, number.by_own_policy), (126, Some(115)));
+    assert_eq!(number.capped.to_string(), "115m");
 }

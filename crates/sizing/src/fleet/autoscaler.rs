@@ -1,12 +1,15 @@
 //! An autoscaler as far as sizing cares: which pods it selects, what its policies say, and the history that was stored for it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use model::Selector;
 
 use super::label_index::Entry;
+use super::policy_history::PolicyHistories;
 use crate::aggregate::Aggregate;
 use crate::policy::ContainerPolicy;
+use crate::sizing_policy::SizingPolicy;
 
 /// Which autoscaler is meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,11 +31,19 @@ pub struct AutoscalerSpec {
     pub integer_cpu: BTreeSet<String>,
     /// Whether its target exists: then finished pods keep empty histories alive.
     pub target_exists: bool,
+    /// How its containers are sized, unless by the VPA's policy.
+    pub sizing: Option<Arc<SizingPolicy>>,
 }
 
 impl Default for AutoscalerSpec {
     fn default() -> Self {
-        Self { selector: Selector::nothing(), policies: Vec::new(), integer_cpu: BTreeSet::new(), target_exists: true }
+        Self {
+            selector: Selector::nothing(),
+            policies: Vec::new(),
+            integer_cpu: BTreeSet::new(),
+            target_exists: true,
+            sizing: None,
+        }
     }
 }
 
@@ -48,6 +59,8 @@ pub(super) struct Autoscaler {
     pub(super) groups: BTreeSet<u32>,
     /// History that was stored for it, by container name.
     pub(super) stored: BTreeMap<Box<str>, Aggregate>,
+    /// What a policy of its own remembers; none where it has none.
+    pub(super) own: Option<Box<PolicyHistories>>,
 }
 
 impl Default for Autoscaler {
@@ -58,6 +71,7 @@ impl Default for Autoscaler {
             entry: Entry::Nowhere,
             groups: BTreeSet::new(),
             stored: BTreeMap::new(),
+            own: None,
         }
     }
 }

@@ -45,6 +45,9 @@ impl Namespace {
             dropped += group.collect_garbage(&self.default_rules, now, exists, contributes);
             self.drop_if_idle(id);
         }
+        for histories in self.autoscalers.iter_mut().filter_map(|autoscaler| autoscaler.own.as_deref_mut()) {
+            histories.collect_garbage(now.into());
+        }
         dropped
     }
 

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::Fleet;
 use super::autoscaler::AutoscalerId;
+use super::policy_history::Observation;
 use crate::aggregate::Aggregate;
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::instant::Instant;
@@ -15,6 +16,9 @@ const MAX_AHEAD_NS: i64 = 86_400_000_000_000;
 
 /// Stored histories may refer to times this much further ahead than samples: references are rounded and peaks end their window.
 const MAX_REFERENCE_AHEAD_NS: i64 = 100 * MAX_AHEAD_NS;
+
+/// A sample further ahead than this would stop the windows of policies that go by windows until its time has come, so it is not shown to them.
+const MAX_WINDOW_AHEAD_NS: i64 = 300_000_000_000;
 
 /// Which parts of a sample entered the history; old and negative ones do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,18 +57,28 @@ impl Fleet {
         let shapes = self.shapes;
         let default_rules = self.config.memory;
         let at = sample.at.into();
-        let namespace = self.namespaces.get_mut(container.namespace.as_str());
-        let Some((state, history)) =
-            namespace.and_then(|namespace| namespace.container(&container.pod, &container.container, sample.at))
-        else {
+        let Some(namespace) = self.namespaces.get_mut(container.namespace.as_str()) else {
+            return self.unknown(container).map(|()| Accepted::default());
+        };
+        let Some((state, history)) = namespace.container(&container.pod, &container.container, sample.at) else {
             return self.unknown(container).map(|()| Accepted::default());
         };
         let rules = history.rules.as_deref().unwrap_or(&default_rules);
         let aggregate = &mut history.aggregate;
-        Ok(Accepted {
+        let is_new_memory = state.is_new_memory(at);
+        let accepted = Accepted {
             cpu: sample.cpu.is_some_and(|cpu| state.add_cpu(aggregate, &shapes, cpu.millicores(), at)),
             memory: sample.memory.is_some_and(|memory| state.add_memory(aggregate, &shapes, rules, memory.bytes(), at)),
-        })
+        };
+        if namespace.own_policies > 0 && !is_ahead(sample.at, now, MAX_WINDOW_AHEAD_NS) {
+            let cpu = sample.cpu.filter(|_| accepted.cpu);
+            // The same sample again is accepted above, where only the peak counts.
+            let memory = sample.memory.filter(|_| accepted.memory && is_new_memory);
+            if cpu.is_some() || memory.is_some() {
+                namespace.observe(&container.pod, &container.container, Observation::Usage { cpu, memory }, at);
+            }
+        }
+        Ok(accepted)
     }
 
     /// Adds an OOM kill of a container that requested so much memory; false if it is too old to matter.
@@ -78,14 +92,19 @@ impl Fleet {
         check_time(container, at, now)?;
         let shapes = self.shapes;
         let default_rules = self.config.memory;
-        let namespace = self.namespaces.get_mut(container.namespace.as_str());
-        let Some((state, history)) =
-            namespace.and_then(|namespace| namespace.container(&container.pod, &container.container, at))
-        else {
+        let Some(namespace) = self.namespaces.get_mut(container.namespace.as_str()) else {
             return self.unknown(container).map(|()| false);
         };
-        let rules = history.rules.as_deref().unwrap_or(&default_rules);
-        Ok(state.add_oom(&mut history.aggregate, &shapes, rules, requested.bytes(), at.into()))
+        let Some((state, history)) = namespace.container(&container.pod, &container.container, at) else {
+            return self.unknown(container).map(|()| false);
+        };
+        let rules = *history.rules.as_deref().unwrap_or(&default_rules);
+        let accepted = state.add_oom(&mut history.aggregate, &shapes, &rules, requested.bytes(), at.into());
+        if accepted && !is_ahead(at, now, MAX_WINDOW_AHEAD_NS) {
+            let seen = Observation::Oom { request: requested, rules: &rules };
+            namespace.observe(&container.pod, &container.container, seen, at.into());
+        }
+        Ok(accepted)
     }
 
     /// Takes over the stored history of a container of an autoscaler; it replaces what was taken over before.

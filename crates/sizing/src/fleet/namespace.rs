@@ -31,6 +31,8 @@ pub(super) struct Namespace {
     pub(super) autoscaler_index: SelectorIndex,
     /// Counts changes of autoscalers, to know which came last.
     changes: u64,
+    /// How many autoscalers size by a policy of their own: none, in most namespaces.
+    pub(super) own_policies: usize,
 }
 
 impl Namespace {
@@ -46,6 +48,7 @@ impl Namespace {
             autoscalers: Slab::default(),
             autoscaler_index: SelectorIndex::default(),
             changes: 0,
+            own_policies: 0,
         }
     }
 
@@ -80,6 +83,12 @@ impl Namespace {
 
     pub(super) fn pod(&self, name: &str) -> Option<&Pod> {
         self.pods.get(*self.pod_ids.get(name)?)
+    }
+
+    /// The number of a pod, and of the group that it belongs to.
+    pub(super) fn pod_and_group(&self, name: &str) -> Option<(u32, u32)> {
+        let id = *self.pod_ids.get(name)?;
+        Some((id, self.pods.get(id)?.group))
     }
 
     /// Adds a pod or takes over its changes.
@@ -140,7 +149,10 @@ impl Namespace {
         }
         autoscaler.changed = changes;
         let relink = autoscaler.spec.selector != spec.selector;
-        autoscaler.spec = spec;
+        let before = std::mem::replace(&mut autoscaler.spec, spec);
+        self.own_policies += usize::from(autoscaler.spec.sizing.is_some());
+        self.own_policies -= usize::from(before.sizing.is_some());
+        autoscaler.renew_own_policy(before.sizing.as_deref());
         let mut groups = if relink { self.relink(id) } else { BTreeSet::new() };
         groups.extend(self.autoscalers.get(id).into_iter().flat_map(|autoscaler| &autoscaler.groups));
         self.refresh_rules(groups);
@@ -149,7 +161,8 @@ impl Namespace {
     pub(super) fn delete_autoscaler(&mut self, name: &str) {
         let Some(id) = self.autoscaler_ids.remove(name) else { return };
         let groups = self.unlink(id);
-        self.autoscalers.remove(id);
+        let removed = self.autoscalers.remove(id);
+        self.own_policies -= usize::from(removed.is_some_and(|autoscaler| autoscaler.spec.sizing.is_some()));
         self.refresh_rules(groups);
     }
 

@@ -75,13 +75,21 @@ impl Fleet {
         Some(histories.into_iter().map(|(name, history)| (name.to_owned(), history.save(now))).collect())
     }
 
-    /// Every step from history to the recommendation for one container; absent when it is not known or not sized.
+    /// Every step from history to the recommendation for one container; absent when it is not known or not sized, or when the
+    /// autoscaler's own sizing policy knows too little of it yet.
     pub fn explain(&self, id: &AutoscalerId, container: &str) -> Option<ContainerExplanation> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
         let history = histories.get(container).filter(|_| is_sized(autoscaler, container))?;
         let minimum = self.minimum(autoscaler, &histories);
-        Some(explain(self.publishing(autoscaler, container), &self.shapes, minimum, history))
+        let own = match autoscaler.own {
+            Some(_) => {
+                let estimate = estimate(&self.config, &self.shapes, minimum, history);
+                Some(autoscaler.by_own_policy(container, minimum, estimate)?)
+            }
+            None => None,
+        };
+        Some(explain(self.publishing(autoscaler, container), &self.shapes, minimum, history, own.as_ref()))
     }
 
     fn estimates_from<'a>(
@@ -91,7 +99,10 @@ impl Fleet {
     ) -> impl Iterator<Item = (&'a str, Estimate)> {
         let minimum = self.minimum(autoscaler, histories);
         let sized = histories.iter().filter(|(name, _)| is_sized(autoscaler, name));
-        sized.map(move |(name, history)| (*name, estimate(&self.config, &self.shapes, minimum, history)))
+        sized.filter_map(move |(name, history)| {
+            let estimate = estimate(&self.config, &self.shapes, minimum, history);
+            Some((*name, autoscaler.by_own_policy(name, minimum, estimate)?))
+        })
     }
 
     /// Each container's share of the least of a pod.

@@ -13,8 +13,14 @@ struct File<C> {
 
 /// All cases of `vpa/<name>`. Panics when there is no file, a file of another kind, no case, or a gap in the numbers.
 pub(crate) fn load<C: DeserializeOwned>(name: &str) -> Vec<C> {
-    let folder = folder();
-    let mut cases = read::<C>(&folder, name, name);
+    load_of("vpa", name)
+}
+
+/// All cases of `<area>/<name>`.
+pub(crate) fn load_of<C: DeserializeOwned>(area: &str, name: &str) -> Vec<C> {
+    let folder = folder(area);
+    let kind = format!("{area}/{name}");
+    let mut cases = read::<C>(&folder, name, &kind);
     for number in 2.. {
         let continued = format!("{name}_{number}");
         if !folder.join(format!("{continued}.json")).exists() {
@@ -22,7 +28,7 @@ pub(crate) fn load<C: DeserializeOwned>(name: &str) -> Vec<C> {
             assert!(!folder.join(&next).exists(), "{next} continues a file that is missing");
             break;
         }
-        cases.extend(read::<C>(&folder, &continued, name));
+        cases.extend(read::<C>(&folder, &continued, &kind));
     }
     cases
 }
@@ -31,14 +37,14 @@ fn read<C: DeserializeOwned>(folder: &std::path::Path, file: &str, kind: &str) -
     let path = folder.join(format!("{file}.json"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let file: File<C> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    assert_eq!(file.kind, format!("vpa/{kind}"), "{}", path.display());
+    assert_eq!(file.kind, kind, "{}", path.display());
     assert!(!file.cases.is_empty(), "{} has no cases", path.display());
     file.cases
 }
 
-fn folder() -> PathBuf {
+fn folder(area: &str) -> PathBuf {
     let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors");
-    PathBuf::from(std::env::var_os("PLIMSOLL_VECTORS").unwrap_or_else(|| shipped.into())).join("vpa")
+    PathBuf::from(std::env::var_os("PLIMSOLL_VECTORS").unwrap_or_else(|| shipped.into())).join(area)
 }
 
 /// A double in JSON: a number, or a text for what JSON has no number for.

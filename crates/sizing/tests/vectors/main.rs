@@ -5,6 +5,9 @@
 mod buckets;
 mod capping_policy;
 mod cases;
+mod crane_percentile;
+mod crane_resource;
+mod crane_specifications;
 mod format;
 mod histogram;
 mod objects;

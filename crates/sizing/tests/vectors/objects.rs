@@ -75,6 +75,6 @@ impl Vpa {
     pub(crate) fn into_spec(self, selector: Selector) -> AutoscalerSpec {
         let annotations = self.metadata.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let integer_cpu = integer_cpu_containers(annotations);
-        AutoscalerSpec { selector, integer_cpu, policies: self.spec.policies(), target_exists: true }
+        AutoscalerSpec { selector, integer_cpu, policies: self.spec.policies(), target_exists: true, sizing: None }
     }
 }

@@ -1,0 +1,119 @@
+//! Crane's replicas recommender: as many pods as keep the percentile of the workload's usage at the target utilisation of their requests.
+//!
+//! `replicas = ceil(percentile / (target utilisation * request of one pod))` for CPU and memory, the larger of the two. CPU usage is the history and
+//! the forecast together, in cores; memory usage is the history, in bytes.
+//! Source: gocrane/crane `pkg/recommendation/recommender/replicas`. Unlike there, memory is what the name says: Crane hands the CPU series
+//! to the memory half, so that its memory replicas are practically always one.
+
+use model::{Cpu, Memory};
+use thiserror::Error;
+
+use crate::percentile::{PercentileError, percentile};
+
+/// What counts as enough of one resource.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ResourceTarget {
+    /// Which percentile of usage is to be served, as a fraction (`cpu-percentile`, `mem-percentile`).
+    pub percentile: f64,
+    /// How much of the requests it may use (`cpu-target-utilization`, `mem-target-utilization`).
+    pub utilization: f64,
+}
+
+impl Default for ResourceTarget {
+    fn default() -> Self {
+        Self { percentile: 0.95, utilization: 0.5 }
+    }
+}
+
+/// Settings, with Crane's defaults.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReplicasConfig {
+    /// CPU.
+    pub cpu: ResourceTarget,
+    /// Memory.
+    pub memory: ResourceTarget,
+    /// Never fewer than this, and never fewer than one (`default-min-replicas`).
+    pub min_replicas: u32,
+}
+
+impl Default for ReplicasConfig {
+    fn default() -> Self {
+        Self { cpu: ResourceTarget::default(), memory: ResourceTarget::default(), min_replicas: 1 }
+    }
+}
+
+/// What one container of the pod template asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContainerRequests {
+    /// CPU.
+    pub cpu: Option<Cpu>,
+    /// Memory.
+    pub memory: Option<Memory>,
+}
+
+/// How many replicas, and why.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Replicas {
+    /// How many.
+    pub count: u32,
+    /// The largest CPU usage, in cores.
+    pub max_cpu: f64,
+    /// The percentile of CPU usage, in cores.
+    pub percentile_cpu: f64,
+}
+
+/// Why there is no recommendation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReplicasError {
+    /// CPU usage has no such percentile.
+    #[error("cpu usage: {0}")]
+    CpuUsage(PercentileError),
+    /// Memory usage has no such percentile.
+    #[error("memory usage: {0}")]
+    MemoryUsage(PercentileError),
+    /// A container of the template asks for no CPU.
+    #[error("a container has no cpu request")]
+    NoCpuRequest,
+    /// A container of the template asks for no memory.
+    #[error("a container has no memory request")]
+    NoMemoryRequest,
+}
+
+impl ReplicasConfig {
+    /// The recommendation for a workload whose pods have these containers.
+    pub fn recommend(
+        &self,
+        cpu_history: &[f64],
+        cpu_forecast: &[f64],
+        memory_history: &[f64],
+        containers: &[ContainerRequests],
+    ) -> Result<Replicas, ReplicasError> {
+        let cpu: Vec<f64> = cpu_history.iter().chain(cpu_forecast).copied().collect();
+        let percentile_cpu = percentile(&cpu, self.cpu.percentile).map_err(ReplicasError::CpuUsage)?;
+        let pod_cpu = total(containers, |container| container.cpu.map(Cpu::cores));
+        let for_cpu = self.cpu.replicas(percentile_cpu, pod_cpu.ok_or(ReplicasError::NoCpuRequest)?);
+
+        let used = percentile(memory_history, self.memory.percentile).map_err(ReplicasError::MemoryUsage)?;
+        let pod_memory = total(containers, |container| container.memory.map(|memory| memory.bytes() as f64));
+        let for_memory = self.memory.replicas(used, pod_memory.ok_or(ReplicasError::NoMemoryRequest)?);
+
+        Ok(Replicas {
+            count: for_cpu.max(for_memory).max(self.min_replicas).max(1),
+            max_cpu: cpu.iter().copied().fold(0.0, f64::max),
+            percentile_cpu,
+        })
+    }
+}
+
+impl ResourceTarget {
+    /// Cut to 32 bits: a usage that no number of pods can serve is not this function's to judge.
+    fn replicas(&self, used: f64, pod_request: f64) -> u32 {
+        (used / (self.utilization * pod_request)).ceil() as u32
+    }
+}
+
+/// What a pod asks for; none unless every container asks for something.
+fn total(containers: &[ContainerRequests], request: impl Fn(&ContainerRequests) -> Option<f64>) -> Option<f64> {
+    let total: f64 = containers.iter().map(request).sum::<Option<f64>>()?;
+    (total > 0.0).then_some(total)
+}

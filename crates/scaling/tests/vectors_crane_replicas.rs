@@ -1,0 +1,106 @@
+//! Comparison with inputs and outputs recorded by running Crane's replicas recommender.
+//!
+//! The recording is in `tests/vectors` of the repository; `PLIMSOLL_VECTORS` names another folder of the same form.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use model::ResourceList;
+use scaling::{ContainerRequests, ReplicasConfig};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct File {
+    kind: String,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    config: BTreeMap<String, String>,
+    cpu_history: Option<Vec<f64>>,
+    cpu_forecast: Option<Vec<f64>>,
+    memory_input: Option<Vec<f64>>,
+    pod_template: Template,
+    expect: Expected,
+}
+
+#[derive(Deserialize)]
+struct Template {
+    spec: Pod,
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    resources: Resources,
+}
+
+#[derive(Deserialize)]
+struct Resources {
+    #[serde(default)]
+    requests: ResourceList,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Expected {
+    error: bool,
+    replicas: Option<u32>,
+    max_cpu: Option<f64>,
+    percentile_cpu: Option<f64>,
+}
+
+fn cases() -> Vec<Case> {
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors");
+    let folder = PathBuf::from(std::env::var_os("PLIMSOLL_VECTORS").unwrap_or_else(|| shipped.into()));
+    let path = folder.join("crane/replicas.json");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file: File = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert_eq!(file.kind, "crane/replicas", "{}", path.display());
+    assert!(!file.cases.is_empty(), "{} has no cases", path.display());
+    file.cases
+}
+
+fn config(written: &BTreeMap<String, String>) -> ReplicasConfig {
+    let mut config = ReplicasConfig::default();
+    for (key, text) in written {
+        let number: f64 = text.parse().unwrap_or_else(|error| panic!("{key}: {error}"));
+        match key.as_str() {
+            "cpu-percentile" => config.cpu.percentile = number,
+            "mem-percentile" => config.memory.percentile = number,
+            "cpu-target-utilization" => config.cpu.utilization = number,
+            "mem-target-utilization" => config.memory.utilization = number,
+            "default-min-replicas" => config.min_replicas = number as u32,
+            other => panic!("the setting {other} is not known"),
+        }
+    }
+    config
+}
+
+#[test]
+fn vectors_crane_replicas() {
+    for (number, case) in cases().into_iter().enumerate() {
+        let requests = |container: &Container| {
+            let requests = &container.resources.requests;
+            ContainerRequests { cpu: requests.cpu(), memory: requests.memory() }
+        };
+        let containers: Vec<_> = case.pod_template.spec.containers.iter().map(requests).collect();
+        let found = config(&case.config).recommend(
+            case.cpu_history.as_deref().unwrap_or_default(),
+            case.cpu_forecast.as_deref().unwrap_or_default(),
+            case.memory_input.as_deref().unwrap_or_default(),
+            &containers,
+        );
+        let found = Expected {
+            error: found.is_err(),
+            replicas: found.ok().map(|replicas| replicas.count),
+            max_cpu: found.ok().map(|replicas| replicas.max_cpu),
+            percentile_cpu: found.ok().map(|replicas| replicas.percentile_cpu),
+        };
+        assert_eq!(found, case.expect, "case {number}: {:?}", case.config);
+    }
+}

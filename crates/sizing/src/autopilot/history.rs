@@ -1,0 +1,181 @@
+//! What Autopilot's recommenders remember of one container, and the recommendation that follows.
+//!
+//! A recommendation changes when a window of five minutes is over, that is with the first sample of the next one. A kill for want of memory
+//! counts at once: for an hour memory is at least what the killed container would have needed, and that need is a memory peak of its window. The
+//! paper leaves kills to its statistics.
+
+use model::{Cpu, Memory};
+
+use super::ensemble::{Ensemble, EnsembleConfig};
+use super::moving_window::{MovingWindow, MovingWindowConfig};
+use super::open_window::OpenWindow;
+use super::recent_maximum::RecentMaximum;
+use crate::Buckets;
+use crate::amount;
+use crate::config::MemoryRules;
+use crate::instant::Instant;
+
+/// Which recommender, with its settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AutopilotMethod {
+    /// Statistics over moving windows.
+    MovingWindow(MovingWindowConfig),
+    /// The ensemble of models.
+    Ensemble(EnsembleConfig),
+}
+
+/// What is remembered of one container name of one workload, over all its pods.
+#[derive(Clone, Debug)]
+pub(crate) struct AutopilotHistory {
+    open: Option<OpenWindow>,
+    recommenders: Recommenders,
+    /// What killed containers needed in the last hour, in bytes.
+    needs: RecentMaximum,
+}
+
+#[derive(Clone, Debug)]
+enum Recommenders {
+    MovingWindow { cpu: Box<MovingWindow>, memory: Box<MovingWindow> },
+    Ensemble { cpu: Box<Ensemble>, memory: Box<Ensemble> },
+}
+
+impl AutopilotHistory {
+    pub(crate) fn new(method: &AutopilotMethod) -> Self {
+        let recommenders = match method {
+            AutopilotMethod::MovingWindow(_) => {
+                Recommenders::MovingWindow { cpu: Box::new(MovingWindow::new()), memory: Box::new(MovingWindow::new()) }
+            }
+            AutopilotMethod::Ensemble(_) => {
+                Recommenders::Ensemble { cpu: Box::new(Ensemble::new()), memory: Box::new(Ensemble::new()) }
+            }
+        };
+        Self { open: None, recommenders, needs: RecentMaximum::default() }
+    }
+
+    pub(crate) fn add_cpu(&mut self, method: &AutopilotMethod, cores: f64, at: Instant) {
+        self.open_window(method, at).add_cpu(cores);
+    }
+
+    pub(crate) fn add_memory(&mut self, method: &AutopilotMethod, pod: u32, bytes: f64, at: Instant) {
+        self.open_window(method, at).add_memory(pod, bytes);
+    }
+
+    /// Adds a kill of a container that requested so many bytes.
+    pub(crate) fn add_oom(
+        &mut self,
+        method: &AutopilotMethod,
+        rules: &MemoryRules,
+        pod: u32,
+        requested: f64,
+        at: Instant,
+    ) {
+        let open = self.open_window(method, at);
+        let used = requested.max(open.peak(pod));
+        let needed = (used * rules.oom_bump_up_ratio).max(used + rules.oom_min_bump_up_bytes);
+        open.add_need(needed);
+        let window = open.number;
+        self.needs.push(window, needed);
+    }
+
+    /// The recommendation; none before both resources were measured over a whole window.
+    pub(crate) fn recommend(&self) -> Option<(Cpu, Memory)> {
+        let (cores, bytes) = match &self.recommenders {
+            Recommenders::MovingWindow { cpu, memory } => (cpu.limit()?, memory.limit()?),
+            Recommenders::Ensemble { cpu, memory } => (cpu.limit(Buckets::cpu())?, memory.limit(Buckets::memory())?),
+        };
+        let needed = self.needs.get().unwrap_or(0.0);
+        let millicores = amount::from_f64((cores * 1000.0).ceil());
+        let bytes = amount::from_f64(bytes.max(needed).ceil());
+        Some((Cpu::from_millicores(millicores), Memory::from_bytes(bytes)))
+    }
+
+    /// The window of this time, or a later one that is open already. Closes the one before.
+    fn open_window(&mut self, method: &AutopilotMethod, at: Instant) -> &mut OpenWindow {
+        let open = self.open.get_or_insert_with(|| OpenWindow::new(at));
+        if let Some(closed) = open.advance(at) {
+            match (&mut self.recommenders, method) {
+                (Recommenders::MovingWindow { cpu, memory }, AutopilotMethod::MovingWindow(config)) => {
+                    cpu.close(&config.cpu_rule(), closed.number, &closed.cpu);
+                    memory.close(&config.memory_rule(), closed.number, &closed.memory);
+                }
+                (Recommenders::Ensemble { cpu, memory }, AutopilotMethod::Ensemble(config)) => {
+                    cpu.close(config, &closed.cpu);
+                    memory.close(config, &closed.memory);
+                }
+                // A history is made for its method and replaced with it.
+                (Recommenders::MovingWindow { .. } | Recommenders::Ensemble { .. }, _) => {}
+            }
+            self.needs.forget_before(open.number);
+        }
+        open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    const MIB: f64 = 1_048_576.0;
+
+    const METHODS: [fn() -> AutopilotMethod; 2] = [
+        || AutopilotMethod::MovingWindow(MovingWindowConfig { margin: Some(0.0), ..MovingWindowConfig::default() }),
+        || AutopilotMethod::Ensemble(EnsembleConfig::default()),
+    ];
+
+    fn at(minute: i64) -> Instant {
+        Timestamp::from_second(minute * 60).expect("a time").into()
+    }
+
+    fn add(history: &mut AutopilotHistory, method: &AutopilotMethod, minute: i64, megabytes: f64) {
+        history.add_cpu(method, 0.5, at(minute));
+        history.add_memory(method, 1, megabytes * MIB, at(minute));
+    }
+
+    fn memory(history: &AutopilotHistory) -> Option<i64> {
+        history.recommend().map(|(_, memory)| memory.bytes())
+    }
+
+    fn bound(megabytes: f64) -> i64 {
+        let buckets = Buckets::memory();
+        buckets.end(buckets.find(megabytes * MIB)).ceil() as i64
+    }
+
+    #[test]
+    fn the_first_recommendation_comes_when_the_first_window_is_over() {
+        for method in METHODS.map(|method| method()) {
+            let mut history = AutopilotHistory::new(&method);
+            for minute in 0..5 {
+                add(&mut history, &method, minute, 300.0);
+                assert_eq!(history.recommend(), None, "{method:?}");
+            }
+            add(&mut history, &method, 5, 300.0);
+            assert_eq!(memory(&history), Some(bound(300.0)), "{method:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_killed_container_needed_counts_at_once_and_for_an_hour() {
+        for method in METHODS.map(|method| method()) {
+            let mut history = AutopilotHistory::new(&method);
+            // A week, so that one peak does not decide.
+            for window in 0..2016 {
+                add(&mut history, &method, window * 5, 300.0);
+            }
+            let kill = 2016 * 5;
+            add(&mut history, &method, kill, 300.0);
+            history.add_oom(&method, &MemoryRules::default(), 1, 100.0 * MIB, at(kill));
+            // The usage was above the request: 300 and 100 MiB.
+            assert_eq!(memory(&history), Some(400 << 20), "{method:?}");
+            for window in 1..12 {
+                add(&mut history, &method, kill + window * 5, 300.0);
+                assert!(memory(&history) >= Some(400 << 20), "{method:?}, window {window}");
+            }
+            for window in 12..36 {
+                add(&mut history, &method, kill + window * 5, 300.0);
+            }
+            assert_eq!(memory(&history), Some(bound(300.0)), "{method:?}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The peak of the last seven days, kept as the highest bucket of each of 168 hours.
+//!
+//! The paper takes the maximum over a fixed number of windows that it does not name; seven days hold a week's rhythm. One byte per hour.
+
+const HOURS: usize = 168;
+
+/// The highest bucket of each of the last hours, plus one; zero where there was none.
+#[derive(Clone, Debug)]
+pub(super) struct HourlyPeaks {
+    newest: i64,
+    peaks: [u8; HOURS],
+}
+
+impl HourlyPeaks {
+    pub(super) fn new() -> Self {
+        Self { newest: i64::MIN, peaks: [0; HOURS] }
+    }
+
+    /// Notes a bucket of an hour since 1970; hours do not go back.
+    pub(super) fn add(&mut self, hour: i64, bucket: u8) {
+        let skipped = hour.saturating_sub(self.newest).clamp(0, HOURS as i64);
+        for hour in hour - skipped + 1..=hour {
+            self.peaks[slot(hour)] = 0;
+        }
+        self.newest = self.newest.max(hour);
+        let peak = &mut self.peaks[slot(self.newest)];
+        *peak = (*peak).max(bucket.saturating_add(1));
+    }
+
+    /// The highest bucket of all hours.
+    pub(super) fn highest(&self) -> Option<u8> {
+        self.peaks.iter().max()?.checked_sub(1)
+    }
+}
+
+fn slot(hour: i64) -> usize {
+    hour.rem_euclid(HOURS as i64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(added: &[(i64, u8)], expected: Option<u8>) {
+        let mut peaks = HourlyPeaks::new();
+        for (hour, bucket) in added {
+            peaks.add(*hour, *bucket);
+        }
+        assert_eq!(peaks.highest(), expected, "{added:?}");
+    }
+
+    #[test]
+    fn a_peak_counts_for_seven_days() {
+        check(&[], None);
+        check(&[(500, 0)], Some(0));
+        check(&[(500, 9), (501, 3)], Some(9));
+        check(&[(500, 9), (667, 3)], Some(9));
+        check(&[(500, 9), (668, 3)], Some(3));
+        check(&[(500, 9), (500_000, 3)], Some(3));
+        check(&[(500, 175), (500, 3), (499, 9)], Some(175));
+    }
+}

@@ -1,0 +1,141 @@
+//! One model of the ensemble: the limit with the least cost by usage that fades at the model's own speed, some buckets higher by its margin.
+//!
+//! With h the faded shares of usage by bucket, the model takes the bucket L of least
+//! `w_o * h(above L) + w_u * h(below L) + w_dL * [L is not the last one]` (equations 4 to 7). Its own cost counts only the last window, and fades
+//! (equation 8). Shares are of the window's samples, so that costs do not depend on how many replicas there are and how often they are
+//! measured; the fade is corrected for its start (divided by the weight of all windows so far), so that a young model is no special case. The
+//! paper says neither. Source: section 3.2.3.
+
+use super::ensemble::EnsembleConfig;
+
+/// The share of usage in each bucket, faded.
+#[derive(Clone, Debug)]
+pub(super) struct FadedShares {
+    /// How much of every older window a new one takes away: the paper's `d_m`.
+    speed: f64,
+    shares: Vec<f64>,
+    /// What the shares sum up to.
+    mass: f64,
+}
+
+impl FadedShares {
+    pub(super) fn new(speed: f64) -> Self {
+        Self { speed, shares: Vec::new(), mass: 0.0 }
+    }
+
+    /// Adds a window's shares by bucket.
+    pub(super) fn add(&mut self, window: &[(u8, f64)]) {
+        self.shares.iter_mut().for_each(|share| *share *= 1.0 - self.speed);
+        self.mass = self.mass * (1.0 - self.speed) + self.speed;
+        for (bucket, share) in window {
+            let bucket = usize::from(*bucket);
+            if self.shares.len() <= bucket {
+                self.shares.reserve_exact(bucket + 1 - self.shares.len());
+                self.shares.resize(bucket + 1, 0.0);
+            }
+            self.shares[bucket] += self.speed * share;
+        }
+    }
+
+    /// The bucket of least cost, the lowest of several. Above the highest usage costs only rise, so none is looked at there.
+    pub(super) fn cheapest(&self, config: &EnsembleConfig, last: Option<u8>) -> u8 {
+        let mut best = (f64::INFINITY, 0);
+        let mut below = 0.0;
+        for (bucket, share) in self.shares.iter().enumerate() {
+            let above = (self.mass - below - share).max(0.0);
+            let usage = (config.overrun * above + config.underrun * below) / self.mass;
+            let cost = usage + config.limit_change * differs(last, bucket as u8);
+            if cost < best.0 {
+                best = (cost, bucket as u8);
+            }
+            below += share;
+        }
+        best.1
+    }
+}
+
+/// What is remembered of one model.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Model {
+    /// The cheapest bucket of the last window: the paper's L'.
+    pub(super) cheapest: Option<u8>,
+    /// That bucket with the margin.
+    pub(super) limit: Option<u8>,
+    /// Its faded cost; none before the first window.
+    pub(super) cost: Option<f64>,
+}
+
+impl Model {
+    /// Takes up a window: the bucket that is cheapest now, the margin in buckets, and the window's shares.
+    pub(super) fn update(&mut self, config: &EnsembleConfig, cheapest: u8, margin: u8, last: u8, window: &[(u8, f64)]) {
+        let limit = cheapest.saturating_add(margin).min(last);
+        let share = |counts: &dyn Fn(u8) -> bool| -> f64 {
+            window.iter().filter(|(bucket, _)| counts(*bucket)).map(|(_, share)| share).sum()
+        };
+        let cost = config.overrun * share(&|bucket| bucket > limit)
+            + config.underrun * share(&|bucket| bucket < limit)
+            + config.limit_change * differs(self.limit, limit);
+        let fade = config.cost_speed;
+        self.cost = Some(self.cost.map_or(cost, |old| fade * cost + (1.0 - fade) * old));
+        self.cheapest = Some(cheapest);
+        self.limit = Some(limit);
+    }
+}
+
+/// One if there is an old value and it differs; the paper's D.
+pub(super) fn differs<T: PartialEq + Copy>(old: Option<T>, new: T) -> f64 {
+    if old.is_some_and(|old| old != new) { 1.0 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: EnsembleConfig =
+        EnsembleConfig { overrun: 1.0, underrun: 0.25, limit_change: 0.1, model_change: 0.1, cost_speed: 0.5 };
+
+    fn check(windows: &[&[(u8, f64)]], last: Option<u8>, expected: u8) {
+        let mut shares = FadedShares::new(0.5);
+        for window in windows {
+            shares.add(window);
+        }
+        assert_eq!(shares.cheapest(&CONFIG, last), expected, "{windows:?}");
+    }
+
+    #[test]
+    fn the_cheapest_limit_weighs_usage_above_against_usage_below() {
+        check(&[&[(7, 1.0)]], None, 7);
+        // At 3: 0.1 above. At 9: 0.25 * 0.9 below.
+        check(&[&[(3, 0.9), (9, 0.1)]], None, 3);
+        check(&[&[(3, 0.7), (9, 0.3)]], None, 9);
+    }
+
+    #[test]
+    fn a_change_must_be_worth_its_cost() {
+        check(&[&[(3, 0.75), (9, 0.25)]], Some(3), 3);
+        check(&[&[(3, 0.75), (9, 0.25)]], Some(9), 9);
+        check(&[&[(3, 0.6), (9, 0.4)]], Some(3), 9);
+    }
+
+    #[test]
+    fn older_windows_fade() {
+        // 1/3 of the weight at 9, then 2/3 at 3.
+        check(&[&[(9, 1.0)], &[(3, 1.0)]], None, 9);
+        // 1/15 at 9.
+        check(&[&[(9, 1.0)], &[(3, 1.0)], &[(3, 1.0)], &[(3, 1.0)]], None, 3);
+    }
+
+    #[test]
+    fn a_models_cost_is_that_of_the_last_window_and_fades() {
+        let mut model = Model::default();
+        model.update(&CONFIG, 4, 1, 175, &[(3, 0.5), (5, 0.3), (9, 0.2)]);
+        assert_eq!((model.cheapest, model.limit), (Some(4), Some(5)));
+        // 0.2 above, a quarter of 0.5 below, no change yet.
+        assert!((model.cost.unwrap_or(0.0) - 0.325).abs() < 1e-12);
+        model.update(&CONFIG, 8, 1, 175, &[(9, 1.0)]);
+        // Half of a change, half of before.
+        assert!((model.cost.unwrap_or(0.0) - 0.2125).abs() < 1e-12);
+        model.update(&CONFIG, 175, 1, 175, &[(9, 1.0)]);
+        assert_eq!(model.limit, Some(175));
+    }
+}

@@ -1,0 +1,182 @@
+//! Autopilot's moving-window recommender of one resource: a statistic over usage that fades, a margin, and the maximum of the last hour.
+//!
+//! Weights halve in 12 hours for CPU and in 48 hours for memory. A limit can only go down an hour after the statistic did.
+//! Memory: at most 1.4 KiB of weights (8 bytes per bucket between the lowest and the highest usage), 168 bytes of peaks and 192 bytes of limits.
+//! Source: section 3.2.2.
+
+use super::counts::Counts;
+use super::hourly_peaks::HourlyPeaks;
+use super::margin::{self, Range, margin};
+use super::open_window::WINDOW_NS;
+use super::recent_maximum::RecentMaximum;
+use super::statistic::Statistic;
+use crate::Buckets;
+use crate::decaying::{DecayingHistogram, HalfLife, Shape};
+use crate::instant::Instant;
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+const CPU_HALF_LIFE: i64 = 12 * HOUR_NS;
+const MEMORY_HALF_LIFE: i64 = 48 * HOUR_NS;
+
+/// Which statistics become limits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MovingWindowConfig {
+    /// For CPU: the 95th percentile of load, the paper's choice for serving work.
+    pub cpu: Statistic,
+    /// For memory: the 98th percentile of load, the paper's choice for a low tolerance of OOM kills.
+    pub memory: Statistic,
+    /// The share added to limits; by default 15 to 10 %, less for large limits.
+    pub margin: Option<f64>,
+}
+
+impl Default for MovingWindowConfig {
+    fn default() -> Self {
+        Self { cpu: Statistic::LoadPercentile(0.95), memory: Statistic::LoadPercentile(0.98), margin: None }
+    }
+}
+
+/// What the recommender of one resource goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    statistic: Statistic,
+    margin: Option<f64>,
+    range: Range,
+    shape: Shape,
+}
+
+impl MovingWindowConfig {
+    pub(super) fn cpu_rule(&self) -> Rule {
+        Rule {
+            statistic: self.cpu,
+            margin: self.margin,
+            range: margin::CPU,
+            shape: shape(Buckets::cpu(), CPU_HALF_LIFE),
+        }
+    }
+
+    pub(super) fn memory_rule(&self) -> Rule {
+        Rule {
+            statistic: self.memory,
+            margin: self.margin,
+            range: margin::MEMORY,
+            shape: shape(Buckets::memory(), MEMORY_HALF_LIFE),
+        }
+    }
+}
+
+fn shape(buckets: &'static Buckets, half_life_ns: i64) -> Shape {
+    Shape { buckets, half_life: HalfLife::from_nanoseconds(half_life_ns).expect("a half-life above zero") }
+}
+
+/// What is remembered of one resource of one container.
+#[derive(Clone, Debug)]
+pub(super) struct MovingWindow {
+    usage: DecayingHistogram,
+    peaks: HourlyPeaks,
+    limits: RecentMaximum,
+}
+
+impl MovingWindow {
+    pub(super) fn new() -> Self {
+        Self { usage: DecayingHistogram::default(), peaks: HourlyPeaks::new(), limits: RecentMaximum::default() }
+    }
+
+    /// Takes up what was counted in a window.
+    pub(super) fn close(&mut self, rule: &Rule, window: i64, counts: &Counts) {
+        let Some(highest) = counts.highest() else { return };
+        let start = Instant::from_nanoseconds(window.saturating_mul(WINDOW_NS));
+        for (bucket, count) in counts.iter() {
+            self.usage.add_to_bucket(&rule.shape, u16::from(bucket), count, start);
+        }
+        self.peaks.add(window.div_euclid(HOUR_NS / WINDOW_NS), highest);
+        self.limits.push(window, self.statistic_with_margin(rule));
+    }
+
+    /// The limit; none before the first window.
+    pub(super) fn limit(&self) -> Option<f64> {
+        self.limits.get()
+    }
+
+    fn statistic_with_margin(&self, rule: &Rule) -> f64 {
+        let bound = |bucket: usize| rule.shape.buckets.end(bucket);
+        let usage: Vec<_> = self.usage.weights().map(|(bucket, weight)| (bound(bucket), weight)).collect();
+        let peak = self.peaks.highest().map_or(0.0, |bucket| bound(usize::from(bucket)));
+        let statistic = rule.statistic.of(&usage, peak);
+        statistic * (1.0 + rule.margin.unwrap_or_else(|| margin(statistic, rule.range)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(statistic: Statistic) -> Rule {
+        MovingWindowConfig { cpu: statistic, margin: Some(0.0), ..MovingWindowConfig::default() }.cpu_rule()
+    }
+
+    fn counts(cores: f64, samples: usize) -> Counts {
+        let mut counts = Counts::default();
+        (0..samples).for_each(|_| counts.add(Buckets::cpu().find(cores) as u8));
+        counts
+    }
+
+    fn bound(cores: f64) -> f64 {
+        Buckets::cpu().end(Buckets::cpu().find(cores))
+    }
+
+    /// Windows and the cores that were used in them, one sample each.
+    fn check(statistic: Statistic, usage: &[(i64, f64)], expected: f64) {
+        let rule = rule(statistic);
+        let mut recommender = MovingWindow::new();
+        for (window, cores) in usage {
+            recommender.close(&rule, *window, &counts(*cores, 1));
+        }
+        let found = recommender.limit().unwrap_or(0.0);
+        assert!(
+            (found - expected).abs() < 1e-9 * expected.max(1.0),
+            "{statistic:?} of {usage:?}: {found}, not {expected}"
+        );
+    }
+
+    /// Windows in twelve hours.
+    const HALF_LIFE: i64 = 144;
+
+    #[test]
+    fn a_window_counts_half_as_much_after_a_half_life() {
+        check(Statistic::Average, &[(0, 1.0)], bound(1.0));
+        // Far enough that the last hour holds only the second value: (1/2 * a + b) / (3/2).
+        check(Statistic::Average, &[(0, 1.0), (HALF_LIFE, 4.0)], (0.5 * bound(1.0) + bound(4.0)) / 1.5);
+        check(Statistic::Average, &[(0, 4.0), (2 * HALF_LIFE, 1.0)], (0.25 * bound(4.0) + bound(1.0)) / 1.25);
+    }
+
+    #[test]
+    fn a_gap_without_samples_changes_no_proportion() {
+        check(Statistic::Average, &[(0, 1.0), (1_000_000, 4.0), (1_000_012, 4.0)], bound(4.0));
+    }
+
+    #[test]
+    fn a_limit_goes_up_at_once_and_down_after_an_hour() {
+        let mut usage = vec![(0, 0.1), (1, 8.0)];
+        check(Statistic::LoadPercentile(0.95), &usage, bound(8.0));
+        usage.extend((2..=HALF_LIFE * 20).map(|window| (window, 0.1)));
+        check(Statistic::LoadPercentile(0.95), &usage, bound(0.1));
+
+        let rule = rule(Statistic::Average);
+        let mut recommender = MovingWindow::new();
+        recommender.close(&rule, 0, &counts(8.0, 1));
+        for window in 1..=11 {
+            recommender.close(&rule, window, &counts(0.1, 1000));
+            assert_eq!(recommender.limit(), Some(bound(8.0)), "window {window}");
+        }
+        recommender.close(&rule, 12, &counts(0.1, 1000));
+        assert!(recommender.limit() < Some(bound(8.0)));
+    }
+
+    #[test]
+    fn the_peak_is_never_below_any_usage_of_seven_days() {
+        let usage = [(0, 3.0), (1, 0.5), (2000, 0.2)];
+        check(Statistic::Peak, &usage, bound(3.0));
+        check(Statistic::Peak, &[(0, 3.0), (2016, 0.2)], bound(0.2));
+    }
+}

@@ -1,0 +1,117 @@
+//! The window of five minutes that is filling: all CPU samples count; of memory only the highest of each pod.
+//!
+//! Samples come from many pods and not quite in order, so one that is late for its window counts in the open one. Memory: 8 bytes per bucket
+//! with a sample and some 30 bytes per pod, until the window closes. Source: section 3.2.1.
+
+use std::collections::BTreeMap;
+
+use super::counts::Counts;
+use crate::Buckets;
+use crate::instant::Instant;
+
+/// The length of a window in nanoseconds.
+pub(super) const WINDOW_NS: i64 = 300_000_000_000;
+
+/// What was measured since the last window closed.
+#[derive(Clone, Debug)]
+pub(super) struct OpenWindow {
+    pub(super) number: i64,
+    cpu: Counts,
+    /// By pod.
+    peaks: BTreeMap<u32, f64>,
+    /// Peaks that no pod measured: what killed containers would have needed.
+    needed: Vec<f64>,
+}
+
+/// What was measured in a window.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ClosedWindow {
+    pub(super) number: i64,
+    pub(super) cpu: Counts,
+    pub(super) memory: Counts,
+}
+
+/// Kills in one window beyond this many tell nothing new.
+const MAX_NEEDS: usize = 1000;
+
+impl OpenWindow {
+    pub(super) fn new(at: Instant) -> Self {
+        Self { number: number(at), cpu: Counts::default(), peaks: BTreeMap::new(), needed: Vec::new() }
+    }
+
+    /// Opens the window of this time if it is a later one, and gives the one that was open.
+    pub(super) fn advance(&mut self, at: Instant) -> Option<ClosedWindow> {
+        if number(at) <= self.number {
+            return None;
+        }
+        let closed = std::mem::replace(self, Self::new(at));
+        let buckets = Buckets::memory();
+        let mut memory = Counts::default();
+        for bytes in closed.peaks.values().chain(&closed.needed) {
+            memory.add(buckets.find(*bytes) as u8);
+        }
+        Some(ClosedWindow { number: closed.number, cpu: closed.cpu, memory })
+    }
+
+    pub(super) fn add_cpu(&mut self, cores: f64) {
+        self.cpu.add(Buckets::cpu().find(cores) as u8);
+    }
+
+    pub(super) fn add_memory(&mut self, pod: u32, bytes: f64) {
+        let peak = self.peaks.entry(pod).or_default();
+        *peak = peak.max(bytes);
+    }
+
+    /// The highest memory usage of a pod so far; 0 when there was none.
+    pub(super) fn peak(&self, pod: u32) -> f64 {
+        self.peaks.get(&pod).copied().unwrap_or(0.0)
+    }
+
+    pub(super) fn add_need(&mut self, bytes: f64) {
+        if self.needed.len() < MAX_NEEDS {
+            self.needed.push(bytes);
+        }
+    }
+}
+
+/// The number of the window that a time falls into.
+fn number(at: Instant) -> i64 {
+    at.whole(WINDOW_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    const MIB: f64 = 1_048_576.0;
+
+    fn at(second: i64) -> Instant {
+        Timestamp::from_second(second).expect("a time").into()
+    }
+
+    #[test]
+    fn all_cpu_samples_count_and_of_memory_the_peak_of_each_pod() {
+        let mut window = OpenWindow::new(at(0));
+        for (second, pod, megabytes) in [(0, 1, 100.0), (60, 1, 300.0), (120, 1, 200.0), (120, 2, 50.0)] {
+            assert_eq!(window.advance(at(second)), None);
+            window.add_cpu(0.5);
+            window.add_memory(pod, megabytes * MIB);
+        }
+        let closed = window.advance(at(300)).expect("the window is over");
+        assert_eq!(closed.number, 0);
+        assert_eq!(closed.cpu.iter().collect::<Vec<_>>(), [(Buckets::cpu().find(0.5) as u8, 4.0)]);
+        let bucket = |megabytes: f64| Buckets::memory().find(megabytes * MIB) as u8;
+        assert_eq!(closed.memory.iter().collect::<Vec<_>>(), [(bucket(50.0), 1.0), (bucket(300.0), 1.0)]);
+    }
+
+    #[test]
+    fn a_late_sample_counts_in_the_open_window() {
+        let mut window = OpenWindow::new(at(600));
+        assert_eq!(window.advance(at(10)), None);
+        window.add_cpu(0.5);
+        let closed = window.advance(at(900)).expect("the window is over");
+        assert!(closed.number == 2 && closed.cpu.total() > 0.5 && closed.memory.is_empty());
+    }
+}

@@ -1,0 +1,51 @@
+//! The largest value of the last hour, that is of the last twelve windows: a limit that goes down waits for an hour. Source: section 3.2.2.
+
+use std::collections::VecDeque;
+
+/// Windows in an hour.
+const WINDOWS: i64 = 12;
+
+/// Values by window, the oldest first, at most one per window of the last hour.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecentMaximum(VecDeque<(i64, f64)>);
+
+impl RecentMaximum {
+    /// Notes the value of a window; windows do not go back. Of several values in one window the largest counts.
+    pub(super) fn push(&mut self, window: i64, value: f64) {
+        self.forget_before(window);
+        match self.0.back_mut() {
+            Some((known, largest)) if *known == window => *largest = largest.max(value),
+            _ => self.0.push_back((window, value)),
+        }
+    }
+
+    /// Drops what is an hour older than a window.
+    pub(super) fn forget_before(&mut self, window: i64) {
+        self.0.retain(|(known, _)| *known > window - WINDOWS);
+    }
+
+    pub(super) fn get(&self) -> Option<f64> {
+        self.0.iter().map(|(_, value)| *value).reduce(f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pushed: &[(i64, f64)], expected: Option<f64>) {
+        let mut recent = RecentMaximum::default();
+        for (window, value) in pushed {
+            recent.push(*window, *value);
+        }
+        assert_eq!(recent.get(), expected, "{pushed:?}");
+    }
+
+    #[test]
+    fn a_value_counts_for_twelve_windows() {
+        check(&[], None);
+        check(&[(0, 3.0), (11, 1.0)], Some(3.0));
+        check(&[(0, 3.0), (12, 1.0)], Some(1.0));
+        check(&[(0, 3.0), (0, 4.0), (0, 1.0)], Some(4.0));
+    }
+}

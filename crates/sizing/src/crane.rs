@@ -1,0 +1,22 @@
+//! Crane's way of sizing: a weighted percentile over linear buckets, a margin, a target utilisation, protection after OOM kills and,
+//! if asked for, the next size of a list.
+//!
+//! Source: gocrane/crane `pkg/prediction/percentile` and `pkg/recommendation/recommender/resource`. Differences, with reasons: a
+//! size of the list keeps its exact value (there it is printed with two decimals, so that 0.125 cores become 0.12), and settings that
+//! make no sense are refused instead of being replaced by defaults.
+
+mod duration;
+mod histogram;
+mod history;
+mod oom;
+mod percentile;
+mod resource;
+mod specification;
+
+pub(crate) use duration::parse as parse_duration;
+pub use histogram::{Layout, WeightedHistogram};
+pub(crate) use history::CraneHistory;
+pub use oom::protected_memory;
+pub use percentile::{HistogramSettings, PercentileError, PercentilePredictor, PercentileSettings};
+pub use resource::{CraneConfig, CraneConfigError};
+pub use specification::{Specification, SpecificationError, Specifications};

@@ -1,0 +1,19 @@
+//! Protection after an OOM kill: for seven days memory is at least what the killed container asked for, times a factor, and at least 100 MiB more.
+//!
+//! Source: `pkg/recommendation/recommender/resource/recommend.go` (`MemoryOOMProtection`). Seven days are fixed there as well.
+
+use model::Memory;
+
+use crate::amount;
+
+/// How long a kill counts.
+pub(super) const PROTECTION_NS: i64 = 7 * 86_400_000_000_000;
+
+/// The least that is added.
+const MIN_BUMP_UP_BYTES: i64 = 100 << 20;
+
+/// The memory that a container needs of which one was killed with this request.
+pub fn protected_memory(request: Memory, ratio: f64) -> Memory {
+    let more = request.bytes().saturating_add(MIN_BUMP_UP_BYTES);
+    Memory::from_bytes(more.max(amount::scale(request.bytes(), ratio)))
+}

@@ -1,0 +1,158 @@
+//! Crane's resource recommender: what one container should ask for, from its weighted usage.
+//!
+//! CPU and memory are predicted on their own; memory is at least what protection after an OOM kill asks for; then both together
+//! become a size of the list, if a list is used and one fits.
+//! Source: `pkg/recommendation/recommender/resource/recommend.go` and `registry.go` (settings and their defaults).
+
+use model::{Cpu, Memory};
+use thiserror::Error;
+
+use super::histogram::WeightedHistogram;
+use super::oom::protected_memory;
+use super::percentile::{HistogramSettings, PercentileError, PercentilePredictor, PercentileSettings};
+use super::specification::{SpecificationError, Specifications};
+use crate::amount;
+
+/// The sizes that Crane comes with.
+const SPECIFICATIONS: &str = "0.25c0.25g,0.25c0.5g,0.25c1g,0.5c0.5g,0.5c1g,1c1g,1c2g,1c4g,1c8g,2c2g,2c4g,2c8g,2c16g,4c4g,4c8g,4c16g,\
+                              4c32g,8c8g,8c16g,8c32g,8c64g,16c32g,16c64g,16c128g,32c64g,32c128g,32c256g,64c128g,64c256g";
+
+/// Settings of the recommender.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CraneConfig {
+    pub(super) cpu: PercentilePredictor,
+    pub(super) memory: PercentilePredictor,
+    oom_bump_ratio: Option<f64>,
+    specifications: Option<Specifications>,
+}
+
+/// Why a setting cannot be used.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum CraneConfigError {
+    /// One of CPU prediction.
+    #[error("cpu: {0}")]
+    Cpu(PercentileError),
+    /// One of memory prediction.
+    #[error("memory: {0}")]
+    Memory(PercentileError),
+    /// The list of sizes.
+    #[error("specification-config: {0}")]
+    Specifications(#[from] SpecificationError),
+    /// A switch that is neither on nor off.
+    #[error("{0} must be true or false")]
+    Switch(&'static str),
+    /// The factor after an OOM kill.
+    #[error("oom-bump-ratio must be a number of at least 0")]
+    OomBumpRatio,
+}
+
+impl CraneConfig {
+    /// The settings that can be given, by Crane's names. Those without effect here are missing: sample intervals and `oom-history-length`.
+    pub const KEYS: [&'static str; 15] = [
+        "cpu-request-percentile",
+        "cpu-request-margin-fraction",
+        "cpu-target-utilization",
+        "cpu-model-history-length",
+        "cpu-histogram-bucket-size",
+        "cpu-histogram-max-value",
+        "mem-request-percentile",
+        "mem-request-margin-fraction",
+        "mem-target-utilization",
+        "mem-model-history-length",
+        "mem-histogram-bucket-size",
+        "mem-histogram-max-value",
+        "oom-protection",
+        "oom-bump-ratio",
+        "specification",
+    ];
+    /// The list of sizes, apart from the other keys because it is only used with `specification`.
+    pub const SPECIFICATION_KEY: &'static str = "specification-config";
+
+    /// Settings given by name; those that are not given have Crane's defaults.
+    pub fn new<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Result<Self, CraneConfigError> {
+        let predictor = |resource: &str, half_life: &str, bucket_size: &str, max_value: &str| {
+            let text = |key: &str, default: &str| setting(&format!("{resource}-{key}")).unwrap_or(default).to_owned();
+            PercentilePredictor::parse(&PercentileSettings {
+                aggregated: true,
+                history_length: text("model-history-length", "168h"),
+                // Samples come as often as usage is measured.
+                sample_interval: "1m".to_owned(),
+                margin_fraction: text("request-margin-fraction", "0.15"),
+                target_utilization: text("target-utilization", "1.0"),
+                percentile: text("request-percentile", "0.99"),
+                min_sample_weight: String::new(),
+                histogram: HistogramSettings {
+                    half_life: half_life.to_owned(),
+                    bucket_size: text("histogram-bucket-size", bucket_size),
+                    max_value: text("histogram-max-value", max_value),
+                    ..HistogramSettings::default()
+                },
+            })
+        };
+        let protects = switch(&setting, "oom-protection", true)?;
+        let ratio = match setting("oom-bump-ratio") {
+            None => 1.2,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|ratio: &f64| ratio.is_finite() && *ratio >= 0.0)
+                .ok_or(CraneConfigError::OomBumpRatio)?,
+        };
+        let normalises = switch(&setting, "specification", false)?;
+        // Read even when it is not used: a wrong list would only show when the switch is turned on.
+        let list = Specifications::parse(setting(Self::SPECIFICATION_KEY).unwrap_or(SPECIFICATIONS))?;
+        Ok(Self {
+            cpu: predictor("cpu", "24h", "0.1", "100").map_err(CraneConfigError::Cpu)?,
+            memory: predictor("mem", "48h", "104857600", "104857600000").map_err(CraneConfigError::Memory)?,
+            oom_bump_ratio: protects.then_some(ratio),
+            specifications: normalises.then_some(list),
+        })
+    }
+
+    /// How CPU is predicted, in cores.
+    pub fn cpu(&self) -> &PercentilePredictor {
+        &self.cpu
+    }
+
+    /// How memory is predicted, in bytes.
+    pub fn memory(&self) -> &PercentilePredictor {
+        &self.memory
+    }
+
+    /// The recommendation from usage in cores and bytes, and the request of a container that was killed for want of memory in the last
+    /// seven days. None while no memory was measured.
+    pub fn recommend(
+        &self,
+        cpu: &WeightedHistogram,
+        memory: &WeightedHistogram,
+        killed: Option<Memory>,
+    ) -> Option<(Cpu, Memory)> {
+        let millicores = Cpu::from_millicores(amount::from_f64(self.cpu.predict(cpu) * 1000.0));
+        let predicted = Memory::from_bytes(amount::from_f64(self.memory.predict(memory)));
+        if predicted.bytes() == 0 {
+            return None;
+        }
+        let protected = self.oom_bump_ratio.zip(killed).map(|(ratio, request)| protected_memory(request, ratio));
+        let bytes = protected.map_or(predicted, |protected| protected.max(predicted));
+        let size = self.specifications.as_ref().and_then(|list| list.fit(millicores, bytes));
+        Some(size.unwrap_or((millicores, bytes)))
+    }
+
+    /// Whether a history that was kept for the other settings serves these as well.
+    pub(crate) fn keeps_history_like(&self, other: &Self) -> bool {
+        self.cpu.keeps_history_like(&other.cpu) && self.memory.keeps_history_like(&other.memory)
+    }
+}
+
+fn switch<'a>(
+    setting: &impl Fn(&str) -> Option<&'a str>,
+    key: &'static str,
+    default: bool,
+) -> Result<bool, CraneConfigError> {
+    match setting(key) {
+        None => Ok(default),
+        Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        Some(_) => Err(CraneConfigError::Switch(key)),
+    }
+}

@@ -1,0 +1,123 @@
+//! What a sizing policy other than the VPA's remembers of an autoscaler's containers: by container name, over all pods that the autoscaler selects.
+//!
+//! It starts when the autoscaler asks for the policy, and with every start of the process: there is no stored form of it. It ends with the
+//! autoscaler, with the policy, or eight days after the last sample of the container. Autoscalers without such a policy take no memory for it.
+
+use std::collections::BTreeMap;
+
+use model::{Cpu, Memory};
+
+use crate::autopilot::AutopilotHistory;
+use crate::config::MemoryRules;
+use crate::crane::CraneHistory;
+use crate::estimate::Amounts;
+use crate::instant::Instant;
+use crate::sizing_policy::{SizingMethod, SizingPolicy};
+
+/// How long a container is remembered that is not measured any more.
+const RETENTION_NS: i64 = 8 * 86_400_000_000_000;
+
+/// One event that policies learn from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Observation<'a> {
+    /// Usage that was measured.
+    Usage { cpu: Option<Cpu>, memory: Option<Memory> },
+    /// A kill for want of memory of a container with this request.
+    Oom { request: Memory, rules: &'a MemoryRules },
+}
+
+/// Histories by container name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PolicyHistories(BTreeMap<Box<str>, PolicyHistory>);
+
+#[derive(Clone, Debug)]
+struct PolicyHistory {
+    first: Instant,
+    last: Instant,
+    memory: Remembered,
+}
+
+#[derive(Clone, Debug)]
+enum Remembered {
+    Crane(CraneHistory),
+    Autopilot(Box<AutopilotHistory>),
+}
+
+impl PolicyHistories {
+    /// Takes up what happened to a container of a pod.
+    pub(super) fn observe(&mut self, policy: &SizingPolicy, pod: u32, container: &str, seen: Observation, at: Instant) {
+        if !self.0.contains_key(container) {
+            self.0.insert(container.into(), PolicyHistory::new(policy, at));
+        }
+        if let Some(history) = self.0.get_mut(container) {
+            history.observe(policy, pod, seen, at);
+        }
+    }
+
+    /// The recommendation of a container, before rounding and limits; none while too little is known for any.
+    pub(super) fn recommend(&self, policy: &SizingPolicy, container: &str) -> Option<Amounts> {
+        let (cpu, memory) = self.0.get(container)?.recommend(policy)?;
+        Some(Amounts { cpu, memory })
+    }
+
+    /// Whether less is known of a container than its recommendation needs to fall.
+    pub(super) fn is_young(&self, policy: &SizingPolicy, container: &str) -> bool {
+        let is_old = |history: &PolicyHistory| history.last.since(history.first) >= policy.minimum_history_ns;
+        !self.0.get(container).is_some_and(|history| is_old(history) && history.recommend(policy).is_some())
+    }
+
+    /// Forgets containers that are not measured any more.
+    pub(super) fn collect_garbage(&mut self, now: Instant) {
+        self.0.retain(|_, history| now.since(history.last) < RETENTION_NS);
+    }
+}
+
+impl PolicyHistory {
+    fn new(policy: &SizingPolicy, at: Instant) -> Self {
+        let memory = match &policy.method {
+            SizingMethod::Crane(_) => Remembered::Crane(CraneHistory::new()),
+            SizingMethod::Autopilot(method) => Remembered::Autopilot(Box::new(AutopilotHistory::new(method))),
+        };
+        Self { first: at, last: at, memory }
+    }
+
+    fn observe(&mut self, policy: &SizingPolicy, pod: u32, seen: Observation, at: Instant) {
+        self.last = self.last.max(at);
+        match (&mut self.memory, &policy.method) {
+            (Remembered::Crane(history), SizingMethod::Crane(config)) => match seen {
+                Observation::Usage { cpu, memory } => {
+                    if let Some(cpu) = cpu {
+                        history.add_cpu(config, cpu.cores(), at);
+                    }
+                    if let Some(memory) = memory {
+                        history.add_memory(config, memory.bytes() as f64, at);
+                    }
+                }
+                Observation::Oom { request, .. } => history.add_oom(request, at),
+            },
+            (Remembered::Autopilot(history), SizingMethod::Autopilot(method)) => match seen {
+                Observation::Usage { cpu, memory } => {
+                    if let Some(cpu) = cpu {
+                        history.add_cpu(method, cpu.cores(), at);
+                    }
+                    if let Some(memory) = memory {
+                        history.add_memory(method, pod, memory.bytes() as f64, at);
+                    }
+                }
+                Observation::Oom { request, rules } => {
+                    history.add_oom(method, rules, pod, request.bytes() as f64, at);
+                }
+            },
+            // Histories are dropped when the method changes.
+            (Remembered::Crane(_) | Remembered::Autopilot(_), _) => {}
+        }
+    }
+
+    fn recommend(&self, policy: &SizingPolicy) -> Option<(Cpu, Memory)> {
+        match (&self.memory, &policy.method) {
+            (Remembered::Crane(history), SizingMethod::Crane(config)) => history.recommend(config, self.last),
+            (Remembered::Autopilot(history), SizingMethod::Autopilot(_)) => history.recommend(),
+            (Remembered::Crane(_) | Remembered::Autopilot(_), _) => None,
+        }
+    }
+}

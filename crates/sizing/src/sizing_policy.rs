@@ -1,0 +1,266 @@
+//! Which way of sizing an autoscaler asks for, by annotation: `plimsoll.dev/sizing-policy`, and the policy's settings as `plimsoll.dev/sizing-<key>`.
+//!
+//! | policy | settings |
+//! |---|---|
+//! | `vpa` (the default) | none; its settings are flags and `spec.resourcePolicy` |
+//! | `crane` | Crane's own keys, such as `cpu-request-percentile` ([`CraneConfig::KEYS`] and `specification-config`) |
+//! | `autopilot-window` | `cpu-statistic`: `average`, or a percentile of load such as `p95`; `memory-tolerance` of OOM kills: `low`, `minimal`, `intermediate`; `margin-fraction` |
+//! | `autopilot-ml` | `overrun-weight`, `underrun-weight`, `limit-change-weight`, `model-change-weight` |
+//!
+//! All but `vpa` know `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if absent): until so much is known of a
+//! container, what was published before is only raised, never lowered. Nothing is half obeyed: one wrong setting, and the whole policy is refused.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+
+use crate::autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
+use crate::crane::{CraneConfig, CraneConfigError, parse_duration};
+
+const PREFIX: &str = "plimsoll.dev/sizing-";
+const POLICY: &str = "policy";
+const MINIMUM_HISTORY: &str = "minimum-history";
+const DAY_NS: i64 = 86_400_000_000_000;
+/// No history is longer than the retention of samples; waiting longer would be waiting for ever.
+const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
+
+/// A way of sizing other than the VPA's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SizingPolicy {
+    /// How it is done.
+    pub method: SizingMethod,
+    /// How long a container must have been measured before its recommendation may fall below what was published before.
+    pub minimum_history_ns: i64,
+}
+
+/// A method with its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SizingMethod {
+    /// Crane's resource recommender.
+    Crane(CraneConfig),
+    /// One of Google Autopilot's recommenders.
+    Autopilot(AutopilotMethod),
+}
+
+/// Why annotations are no policy.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum SizingPolicyError {
+    /// The name of the policy.
+    #[error("{PREFIX}{POLICY} must be vpa, crane, autopilot-window or autopilot-ml, not {0:?}")]
+    Unknown(String),
+    /// A setting that the policy does not have.
+    #[error("{PREFIX}{0} is not a setting of the sizing policy {1}")]
+    UnknownSetting(String, String),
+    /// A setting whose value cannot be used.
+    #[error("{PREFIX}{0} has a value that cannot be used: {1:?}")]
+    Value(&'static str, String),
+    /// A setting of Crane's.
+    #[error(transparent)]
+    Crane(#[from] CraneConfigError),
+}
+
+type Settings<'a> = BTreeMap<&'a str, &'a str>;
+
+impl SizingPolicy {
+    /// The policy that annotations ask for; none for the VPA's.
+    pub fn from_annotations<'a>(
+        annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Option<Self>, SizingPolicyError> {
+        let ours = annotations.into_iter().filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
+        let mut settings: Settings = ours.collect();
+        let name = settings.remove(POLICY).unwrap_or("vpa");
+        let method = match name {
+            "vpa" => None,
+            "crane" => Some(SizingMethod::Crane(crane(&mut settings)?)),
+            "autopilot-window" => Some(SizingMethod::Autopilot(moving_window(&mut settings)?)),
+            "autopilot-ml" => Some(SizingMethod::Autopilot(ensemble(&mut settings)?)),
+            other => return Err(SizingPolicyError::Unknown(other.to_owned())),
+        };
+        let policy = match method {
+            Some(method) => Some(Self { method, minimum_history_ns: minimum_history(&mut settings)? }),
+            None => None,
+        };
+        match settings.first_key_value() {
+            None => Ok(policy),
+            Some((key, _)) => Err(SizingPolicyError::UnknownSetting((*key).to_owned(), name.to_owned())),
+        }
+    }
+
+    /// Whether what was remembered for the other policy serves this one as well.
+    pub(crate) fn keeps_history_like(&self, other: &Self) -> bool {
+        match (&self.method, &other.method) {
+            (SizingMethod::Crane(new), SizingMethod::Crane(old)) => new.keeps_history_like(old),
+            (SizingMethod::Autopilot(new), SizingMethod::Autopilot(old)) => {
+                std::mem::discriminant(new) == std::mem::discriminant(old)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn crane(settings: &mut Settings) -> Result<CraneConfig, SizingPolicyError> {
+    let config = CraneConfig::new(|key| settings.get(key).copied())?;
+    for key in CraneConfig::KEYS {
+        settings.remove(key);
+    }
+    settings.remove(CraneConfig::SPECIFICATION_KEY);
+    Ok(config)
+}
+
+fn moving_window(settings: &mut Settings) -> Result<AutopilotMethod, SizingPolicyError> {
+    let default = MovingWindowConfig::default();
+    let cpu = |text: &str| {
+        if text == "average" {
+            return Some(Statistic::Average);
+        }
+        let percent: f64 = text.strip_prefix('p')?.parse().ok()?;
+        (percent > 0.0 && percent <= 100.0).then_some(Statistic::LoadPercentile(percent / 100.0))
+    };
+    let memory = |text: &str| match text {
+        "low" => Some(Statistic::LoadPercentile(0.98)),
+        "minimal" => Some(Statistic::Peak),
+        "intermediate" => Some(Statistic::LoadPercentileOrHalfPeak(0.6)),
+        _ => None,
+    };
+    Ok(AutopilotMethod::MovingWindow(MovingWindowConfig {
+        cpu: take(settings, "cpu-statistic", cpu)?.unwrap_or(default.cpu),
+        memory: take(settings, "memory-tolerance", memory)?.unwrap_or(default.memory),
+        margin: take(settings, "margin-fraction", number)?,
+    }))
+}
+
+fn ensemble(settings: &mut Settings) -> Result<AutopilotMethod, SizingPolicyError> {
+    let default = EnsembleConfig::default();
+    Ok(AutopilotMethod::Ensemble(EnsembleConfig {
+        overrun: take(settings, "overrun-weight", number)?.unwrap_or(default.overrun),
+        underrun: take(settings, "underrun-weight", number)?.unwrap_or(default.underrun),
+        limit_change: take(settings, "limit-change-weight", number)?.unwrap_or(default.limit_change),
+        model_change: take(settings, "model-change-weight", number)?.unwrap_or(default.model_change),
+        ..default
+    }))
+}
+
+fn minimum_history(settings: &mut Settings) -> Result<i64, SizingPolicyError> {
+    let length = |text: &str| parse_duration(text).filter(|length| (0..=MAX_MINIMUM_HISTORY_NS).contains(length));
+    Ok(take(settings, MINIMUM_HISTORY, length)?.unwrap_or(DAY_NS))
+}
+
+/// A share or a weight; a larger one than this would drown everything else.
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| (0.0..=1000.0).contains(number))
+}
+
+fn take<T>(
+    settings: &mut Settings,
+    key: &'static str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, SizingPolicyError> {
+    let Some(text) = settings.remove(key) else { return Ok(None) };
+    read(text).map(Some).ok_or_else(|| SizingPolicyError::Value(key, text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(annotations: &[(&str, &str)]) -> Result<Option<SizingPolicy>, SizingPolicyError> {
+        SizingPolicy::from_annotations(annotations.iter().copied())
+    }
+
+    fn check(annotations: &[(&str, &str)], expected: Option<&SizingMethod>) {
+        let found = parse(annotations).expect("a policy");
+        assert_eq!(found.as_ref().map(|policy| &policy.method), expected, "{annotations:?}");
+    }
+
+    fn check_error(annotations: &[(&str, &str)], expected: &str) {
+        let error = parse(annotations).expect_err("no policy");
+        assert_eq!(error.to_string(), expected, "{annotations:?}");
+    }
+
+    const NAME: &str = "plimsoll.dev/sizing-policy";
+
+    #[test]
+    fn a_policy_is_asked_for_by_name() {
+        check(&[], None);
+        check(&[(NAME, "vpa"), ("other.dev/sizing-policy", "crane")], None);
+        check(&[(NAME, "crane")], CraneConfig::new(|_| None).ok().map(SizingMethod::Crane).as_ref());
+        let window = AutopilotMethod::MovingWindow(MovingWindowConfig::default());
+        check(&[(NAME, "autopilot-window")], Some(&SizingMethod::Autopilot(window)));
+        let ensemble = AutopilotMethod::Ensemble(EnsembleConfig::default());
+        check(&[(NAME, "autopilot-ml")], Some(&SizingMethod::Autopilot(ensemble)));
+    }
+
+    #[test]
+    fn settings_change_the_policy() {
+        let settings = [
+            (NAME, "autopilot-window"),
+            ("plimsoll.dev/sizing-cpu-statistic", "p90"),
+            ("plimsoll.dev/sizing-memory-tolerance", "minimal"),
+            ("plimsoll.dev/sizing-margin-fraction", "0.12"),
+        ];
+        let config =
+            MovingWindowConfig { cpu: Statistic::LoadPercentile(0.9), memory: Statistic::Peak, margin: Some(0.12) };
+        check(&settings, Some(&SizingMethod::Autopilot(AutopilotMethod::MovingWindow(config))));
+        let settings = [(NAME, "autopilot-ml"), ("plimsoll.dev/sizing-overrun-weight", "2")];
+        let config = EnsembleConfig { overrun: 2.0, ..EnsembleConfig::default() };
+        check(&settings, Some(&SizingMethod::Autopilot(AutopilotMethod::Ensemble(config))));
+        let settings = [(NAME, "crane"), ("plimsoll.dev/sizing-cpu-request-percentile", "0.5")];
+        let config = CraneConfig::new(|key| (key == "cpu-request-percentile").then_some("0.5"));
+        check(&settings, config.ok().map(SizingMethod::Crane).as_ref());
+    }
+
+    #[test]
+    fn how_much_history_is_needed_can_be_set() {
+        let length = |text| {
+            let policy = parse(&[(NAME, "crane"), ("plimsoll.dev/sizing-minimum-history", text)]);
+            policy.ok().flatten().map(|policy| policy.minimum_history_ns / 1_000_000_000)
+        };
+        assert_eq!(parse(&[(NAME, "crane")]).ok().flatten().map(|policy| policy.minimum_history_ns), Some(DAY_NS));
+        assert_eq!(length("0s"), Some(0));
+        assert_eq!(length("90m"), Some(5400));
+        assert_eq!(length("2d"), Some(172_800));
+        assert_eq!((length("8d"), length("-1h"), length("soon")), (None, None, None));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        check_error(
+            &[(NAME, "magic")],
+            r#"plimsoll.dev/sizing-policy must be vpa, crane, autopilot-window or autopilot-ml, not "magic""#,
+        );
+        check_error(
+            &[("plimsoll.dev/sizing-margin-fraction", "0.1")],
+            "plimsoll.dev/sizing-margin-fraction is not a setting of the sizing policy vpa",
+        );
+        check_error(
+            &[(NAME, "autopilot-ml"), ("plimsoll.dev/sizing-overrun-weight", "NaN")],
+            r#"plimsoll.dev/sizing-overrun-weight has a value that cannot be used: "NaN""#,
+        );
+        check_error(
+            &[(NAME, "autopilot-window"), ("plimsoll.dev/sizing-cpu-statistic", "p0")],
+            r#"plimsoll.dev/sizing-cpu-statistic has a value that cannot be used: "p0""#,
+        );
+        check_error(
+            &[(NAME, "crane"), ("plimsoll.dev/sizing-cpu-request-percentile", "99")],
+            r#"cpu: percentile is not a number in its range: "99""#,
+        );
+        check_error(
+            &[(NAME, "crane"), ("plimsoll.dev/sizing-specification-config", "big")],
+            r#"specification-config: size "big" is not of the form <cores>c<GiB>g"#,
+        );
+    }
+
+    #[test]
+    fn history_is_kept_when_only_the_reading_of_it_changes() {
+        let policy = |annotations: &[(&str, &str)]| parse(annotations).ok().flatten().expect("a policy");
+        let crane = policy(&[(NAME, "crane")]);
+        let other_percentile = policy(&[(NAME, "crane"), ("plimsoll.dev/sizing-cpu-request-percentile", "0.5")]);
+        let other_buckets = policy(&[(NAME, "crane"), ("plimsoll.dev/sizing-cpu-histogram-bucket-size", "0.5")]);
+        let window = policy(&[(NAME, "autopilot-window")]);
+        let average = policy(&[(NAME, "autopilot-window"), ("plimsoll.dev/sizing-cpu-statistic", "average")]);
+        let ensemble = policy(&[(NAME, "autopilot-ml")]);
+        assert!(crane.keeps_history_like(&other_percentile) && average.keeps_history_like(&window));
+        assert!(!crane.keeps_history_like(&other_buckets) && !ensemble.keeps_history_like(&window));
+        assert!(!crane.keeps_history_like(&window));
+    }
+}

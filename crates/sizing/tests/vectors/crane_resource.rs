@@ -1,0 +1,123 @@
+//! Crane's resource recommender: from the usage of a workload's containers and OOM records to requests.
+//!
+//! `action` and `current_info` belong to Crane's `Recommendation` object, which does not exist here, and are not compared.
+
+use std::collections::BTreeMap;
+
+use model::{Cpu, Memory, Quantity, ResourceList};
+use serde::Deserialize;
+use sizing::{CraneConfig, PercentilePredictor, WeightedHistogram};
+
+use crate::cases;
+
+#[derive(Deserialize)]
+struct Case {
+    config: BTreeMap<String, String>,
+    pod: Workload,
+    workload: String,
+    namespace: String,
+    history: BTreeMap<String, History>,
+    oom_records: Option<Vec<OomRecord>>,
+    expect: Expected,
+}
+
+/// A pod, and a patch of a workload, as far as its containers go.
+#[derive(Deserialize)]
+struct Workload {
+    spec: Pod,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Pod {
+    containers: Vec<Container>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Container {
+    name: String,
+    resources: Resources,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Resources {
+    #[serde(default)]
+    requests: ResourceList,
+}
+
+#[derive(Default, Deserialize)]
+struct History {
+    cpu: Option<Vec<Vec<f64>>>,
+    memory: Option<Vec<Vec<f64>>>,
+}
+
+#[derive(Deserialize)]
+struct OomRecord {
+    age_hours: f64,
+    namespace: String,
+    pod: String,
+    container: String,
+    memory: Quantity,
+}
+
+#[derive(Deserialize)]
+struct Expected {
+    error: bool,
+    recommended_info: Option<Patch>,
+}
+
+#[derive(Deserialize)]
+struct Patch {
+    spec: PatchSpec,
+}
+
+#[derive(Deserialize)]
+struct PatchSpec {
+    template: Workload,
+}
+
+impl Case {
+    /// The first record of a pod whose name starts with the workload's, if it is not too old: Crane's search.
+    fn killed(&self, container: &str) -> Option<Memory> {
+        let is_ours = |record: &&OomRecord| {
+            record.namespace == self.namespace
+                && record.container == container
+                && record.pod.starts_with(&self.workload)
+        };
+        let record = self.oom_records.iter().flatten().find(is_ours)?;
+        (record.age_hours <= 7.0 * 24.0).then(|| Memory::from(&record.memory))
+    }
+
+    /// None as soon as one container has none.
+    fn recommend(&self, config: &CraneConfig) -> Option<Vec<Container>> {
+        let none = History::default();
+        let containers = self.pod.spec.containers.iter().map(|container| {
+            let history = self.history.get(&container.name).unwrap_or(&none);
+            let cpu = histogram(config.cpu(), history.cpu.as_deref());
+            let memory = histogram(config.memory(), history.memory.as_deref());
+            let (cpu, memory): (Cpu, Memory) = config.recommend(&cpu, &memory, self.killed(&container.name))?;
+            let requests = ResourceList::of(cpu, memory);
+            Some(Container { name: container.name.clone(), resources: Resources { requests } })
+        });
+        containers.collect()
+    }
+}
+
+fn histogram(predictor: &PercentilePredictor, series: Option<&[Vec<f64>]>) -> WeightedHistogram {
+    let mut histogram = WeightedHistogram::default();
+    series.unwrap_or_default().iter().flatten().for_each(|value| predictor.add(&mut histogram, *value));
+    histogram
+}
+
+#[test]
+fn vectors_crane_resource() {
+    for (number, case) in cases::load_of::<Case>("crane", "resource").into_iter().enumerate() {
+        let setting = |key: &str| case.config.get(key).map(String::as_str);
+        let known = |key: &String| CraneConfig::KEYS.contains(&key.as_str()) || key == CraneConfig::SPECIFICATION_KEY;
+        assert!(case.config.keys().all(known), "case {number}: {:?}", case.config);
+        let config = CraneConfig::new(setting).unwrap_or_else(|error| panic!("case {number}: {error}"));
+        let recommended = case.recommend(&config);
+        assert_eq!(recommended.is_none(), case.expect.error, "case {number}");
+        let expected = case.expect.recommended_info.map(|patch| patch.spec.template.spec.containers);
+        assert_eq!(recommended, expected, "case {number}: {:?}", case.config);
+    }
+}
