@@ -1,5 +1,6 @@
 //! The recommender, deployed from `deploy/`, against real workloads with known usage.
 
+mod crowd;
 mod deployed;
 mod failures;
 mod feed;

@@ -290,6 +290,7 @@ mod tests {
                 recommendation: recommend(100),
                 is_measured: true,
                 may_be_measured_soon: false,
+                history: History::Known,
             };
             let status = status(finding, NOW.parse().expect("a time"));
             assert_eq!(serde_json::to_value(status.conditions).expect("conditions"), json!(expected));
@@ -378,6 +379,7 @@ mod tests {
         let finding = Finding {
             object: &object,
             unsupported: None,
+            refused_policy: None,
             pods: 1,
             recommendation,
             is_measured: true,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::{another, eventually};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use sandbox::{Component, Sandbox};
 use serde_json::{Value, json};
@@ -20,10 +19,6 @@ use super::{CPU_OF_250M, deployment};
 const OUTAGE_SECONDS: f64 = 30.0;
 /// 700m lies in the bucket of CPU that ends at 707m, and a margin of 15 % makes that 813m.
 pub(crate) const CPU_OF_700M: &str = "813m";
-/// A crowd that no cluster should have in one namespace.
-const CROWD: usize = 5000;
-/// It is served within seconds; a machine that does other things at the same time may take a minute or two.
-const CROWD_PATIENCE: Duration = Duration::from_mins(5);
 /// Three rounds of the recommender.
 const SETTLED: Duration = Duration::from_secs(3);
 
@@ -89,7 +84,7 @@ impl Turn {
     /// Waits until what was read last is worked into all objects: nothing is written for three seconds.
     async fn settled(&self) -> Result<()> {
         let mut seen = (-1.0, Instant::now());
-        eventually("nothing is written any more", CROWD_PATIENCE, async || {
+        eventually("nothing is written any more", PATIENCE, async || {
             let writes = metric(&self.writes, "vpa_recommender_status_writes_total").await?;
             if writes > seen.0 {
                 seen = (writes, Instant::now());
@@ -187,39 +182,4 @@ async fn a_recommender_that_is_killed_starts_again_and_loses_no_recommendation()
     await_metric(&turn.writes, "vpa_recommender_watch_synced", "nine watches", |synced| synced > 8.5).await?;
     leader(client).await?;
     turn.expect_to_follow_usage().await
-}
-
-#[tokio::test]
-async fn five_thousand_objects_all_get_a_status() -> Result<()> {
-    let turn = Turn::take("crowd").await?;
-    let started = Instant::now();
-    let names = (0..CROWD).map(|number| format!("crowd-{number}"));
-    let none = json!({});
-    stream::iter(names)
-        .map(|name| {
-            let (room, none) = (&turn.room, &none);
-            async move { room.autoscale(&name, deployment("crowd"), none).await }
-        })
-        .buffer_unordered(32)
-        .try_collect::<Vec<()>>()
-        .await?;
-    println!("{CROWD} objects were made within {:.1} s", started.elapsed().as_secs_f64());
-    let made = Instant::now();
-    eventually("each has its target", CROWD_PATIENCE, async || {
-        // The workload's own object is one more.
-        let count = turn.room.count_with_target("crowd", CPU_OF_250M).await?;
-        ensure!(count == CROWD + 1, "{count} of {} have it", CROWD + 1);
-        Ok(())
-    })
-    .await?;
-    println!("all had their recommendation {:.1} s after that", made.elapsed().as_secs_f64());
-    let delete = async || turn.room.delete_autoscalers_of("crowd").await;
-    eventually("they are deleted", CROWD_PATIENCE, delete).await?;
-    eventually("the recommender forgets them", CROWD_PATIENCE, async || {
-        let writes = leader(&turn.room.client).await?;
-        let known = metric(&writes, "vpa_recommender_vpa_objects_count").await?;
-        ensure!(known < 100.0, "it knows {known}");
-        Ok(())
-    })
-    .await
 }

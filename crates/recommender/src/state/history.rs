@@ -35,7 +35,8 @@ impl State {
         Scene {
             fleet: self.fleet.without_content(),
             autoscalers: autoscalers
-                .map(|(key, tracked)| (id(key), spec(&tracked.autoscaler, &tracked.target)))
+                // Other ways of sizing keep no past, so the VPA's alone is rebuilt.
+                .map(|(key, tracked)| (id(key), spec(&tracked.autoscaler, &tracked.target, None)))
                 .collect(),
             pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
             wanted: gap.selector.clone(),

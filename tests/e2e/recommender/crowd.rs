@@ -1,0 +1,57 @@
+//! Thousands of objects at once. They keep a control plane busy, so they have one of their own.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::{another, eventually};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::deployed::{deploy, leader, metric};
+use super::room::Room;
+use super::{CPU_OF_250M, deployment};
+
+/// A crowd that no cluster should have in one namespace.
+const CROWD: usize = 5000;
+/// It is served within seconds; a machine that does other things at the same time may take a minute or two.
+const CROWD_PATIENCE: Duration = Duration::from_mins(5);
+
+#[tokio::test]
+async fn five_thousand_objects_all_get_a_status() -> Result<()> {
+    let sandbox = another("crowd").await?;
+    deploy(&sandbox).await?;
+    let room = Room::new(sandbox.client().await?, "shop").await?;
+    room.deploy("crowd", 2, "250m", "300Mi").await?;
+    let started = Instant::now();
+    let names = (0..CROWD).map(|number| format!("crowd-{number}"));
+    let none = json!({});
+    stream::iter(names)
+        .map(|name| {
+            let (room, none) = (&room, &none);
+            async move { room.autoscale(&name, deployment("crowd"), none).await }
+        })
+        .buffer_unordered(32)
+        .try_collect::<Vec<()>>()
+        .await?;
+    println!("{CROWD} objects were made within {:.1} s", started.elapsed().as_secs_f64());
+    let made = Instant::now();
+    eventually("each has its target", CROWD_PATIENCE, async || {
+        let count = room.count_with_target("crowd", CPU_OF_250M).await?;
+        ensure!(count == CROWD, "{count} of {CROWD} have it");
+        Ok(())
+    })
+    .await?;
+    println!("all had their recommendation {:.1} s after that", made.elapsed().as_secs_f64());
+    let delete = async || room.delete_autoscalers_of("crowd").await;
+    eventually("they are deleted", CROWD_PATIENCE, delete).await?;
+    eventually("the recommender forgets them", CROWD_PATIENCE, async || {
+        let writes = leader(&room.client).await?;
+        let known = metric(&writes, "vpa_recommender_vpa_objects_count").await?;
+        ensure!(known < 100.0, "it knows {known}");
+        Ok(())
+    })
+    .await?;
+    println!("they were gone {:.1} s after the start", started.elapsed().as_secs_f64());
+    sandbox.down().await
+}
