@@ -182,10 +182,10 @@ fn a_sizing_policy_of_the_objects_own_is_a_step() {
     let annotations = keys.map(|(key, value)| (format!("plimsoll.dev/{key}"), value));
     let sizing = SizingPolicy::from_annotations(annotations.iter().map(|(key, value)| (key.as_str(), *value))).unwrap();
     let spec = AutoscalerSpec { sizing: sizing.map(Arc::new), ..AutoscalerSpec::default() };
-    let fleet = fleet_of(Config::default(), spec, &[(95, 100); 60]);
+    let fleet = fleet_of(Config::default(), spec, &[(250, 100); 60]);
     check(&fleet);
     let number = cpu_target(&fleet);
-    // The VPA's way says 110m and 15 %; Crane's a tenth of a core and 15 %.
-    assert_eq!((number.at_least_minimum, number.by_own_policy), (126, Some(115)));
-    assert_eq!(number.capped.to_string(), "115m");
+    // The VPA's way says 258m and 15 %; Crane's, which counts in tenths of a core, 300m and 15 %.
+    assert_eq!((number.at_least_minimum, number.by_own_policy), (296, Some(345)));
+    assert_eq!(number.capped.to_string(), "345m");
 }
