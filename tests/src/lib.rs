@@ -2,6 +2,7 @@
 //! test, and waiting on conditions instead of sleeping.
 
 mod control_plane;
+pub mod deployed;
 mod eventually;
 mod kubectl;
 mod namespace;

@@ -1,0 +1,114 @@
+//! The recommender as the sandbox runs it: deployed from `deploy/`, its replicas, their metrics and their processes.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use sandbox::Sandbox;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::{eventually, kubectl_in, repository};
+
+const NAMESPACE: &str = "plimsoll-system";
+const NAME: &str = "plimsoll-recommender";
+const METRICS_PORT: u16 = 8942;
+/// A new pod of the recommender is ready well within this.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Deploys the recommender by a kustomization of the repository, and waits until all its replicas are ready.
+pub async fn deploy(sandbox: &Sandbox, kustomization: &str) -> Result<()> {
+    let overlay = repository().join(kustomization);
+    let overlay = overlay.to_str().context("the repository's path is text")?;
+    kubectl_in(sandbox, &["apply", "--server-side", "-k", overlay]).await?;
+    let deployments: Api<Deployment> = Api::namespaced(sandbox.client().await?, NAMESPACE);
+    eventually("all replicas of the recommender are ready", PATIENCE, async || {
+        let status = deployments.get_status(NAME).await?.status.unwrap_or_default();
+        let (ready, wanted) = (status.ready_replicas.unwrap_or(0), status.replicas.unwrap_or(0));
+        ensure!(wanted > 0 && ready == wanted, "{ready} of {wanted} are ready");
+        Ok(())
+    })
+    .await
+}
+
+/// One replica.
+#[derive(Debug, Clone)]
+pub struct Replica {
+    /// The name of its pod.
+    pub pod: String,
+    /// Where its process listens: the address in the pod's status, spelled as a loopback address.
+    address: Ipv4Addr,
+}
+
+/// All replicas, whether they run or not.
+pub async fn replicas(client: &Client) -> Result<Vec<Replica>> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let list = pods.list(&ListParams::default().labels("app.kubernetes.io/name=recommender")).await?;
+    list.items
+        .into_iter()
+        .map(|pod| {
+            let name = pod.name_any();
+            let address: Ipv4Addr = pod.status.and_then(|status| status.pod_ip).context("no address yet")?.parse()?;
+            let [_, block, high, low] = address.octets();
+            Ok(Replica { pod: name, address: Ipv4Addr::new(127, block, high, low) })
+        })
+        .collect()
+}
+
+/// The replica that writes.
+pub async fn leader(client: &Client) -> Result<Replica> {
+    eventually("a replica leads", PATIENCE, async || {
+        for replica in replicas(client).await? {
+            if metric(&replica, "leader_election_master_status").await.is_ok_and(|status| status > 0.0) {
+                return Ok(replica);
+            }
+        }
+        anyhow::bail!("none does")
+    })
+    .await
+}
+
+/// The sum over all series of a metric. It needs no API server.
+pub async fn metric(replica: &Replica, name: &str) -> Result<f64> {
+    let text = scrape(replica).await?;
+    let series = text
+        .lines()
+        .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{') || rest.starts_with(' ')));
+    let mut values = Vec::new();
+    for line in series {
+        values.push(line.rsplit(' ').next().unwrap_or_default().parse::<f64>()?);
+    }
+    ensure!(!values.is_empty(), "{} has no metric {name}", replica.pod);
+    Ok(values.iter().sum())
+}
+
+/// All metrics of a replica as text. It needs no API server.
+pub async fn scrape(replica: &Replica) -> Result<String> {
+    let mut connection = TcpStream::connect((replica.address, METRICS_PORT)).await?;
+    connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no answer")?;
+    ensure!(head.contains(" 200 "), "{head}");
+    Ok(body.to_owned())
+}
+
+/// How often the pod's container was restarted.
+pub async fn restarts(client: &Client, replica: &Replica) -> Result<i32> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let status = pods.get_status(&replica.pod).await?.status.unwrap_or_default();
+    Ok(status.container_statuses.into_iter().flatten().map(|container| container.restart_count).sum())
+}
+
+/// The process that runs the pod's container now.
+pub async fn process(client: &Client, replica: &Replica) -> Result<u32> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let status = pods.get_status(&replica.pod).await?.status.unwrap_or_default();
+    let container = status.container_statuses.into_iter().flatten().next().context("no container yet")?;
+    let id = container.container_id.context("no container id")?;
+    id.strip_prefix("process://").context("not a process")?.parse().context("not a number")
+}
