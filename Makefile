@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench certs manifests
+.PHONY: demo test lint bench bench-scale certs manifests
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -17,6 +17,10 @@ lint:
 
 bench: ## ns per sample and per percentile, bytes per container, full recomputation
 	cargo bench --locked -p sizing
+
+bench-scale: ## the recommender before a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
+	cargo build --locked --release --workspace --bins
+	target/release/scale
 
 certs: ## a development authority and a certificate per program, in certs/
 	cargo run -q --locked -p feed --example development_ca -- certs

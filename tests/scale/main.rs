@@ -1,0 +1,155 @@
+//! The recommender, deployed as in production, before a large cluster on a real control plane: how long its loop takes, and
+//! how much memory it holds.
+//!
+//! `VPAS` objects (10,000 if absent) with two pods each. The numbers are of the release build; `make bench-scale` makes it.
+
+mod population;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{env, fs};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deployed::{Replica, deploy, leader, metric, process, scrape};
+use e2e::{eventually, kubectl_in, program, repository};
+use sandbox::{Options, Sandbox};
+use tokio::time::Instant;
+
+const DEFAULT_VPAS: usize = 10_000;
+/// A node of the sandbox takes 1,000 pods.
+const PODS_PER_NODE: usize = 900;
+/// Rounds over which the times are averaged.
+const ROUNDS: f64 = 6.0;
+const PATIENCE: Duration = Duration::from_mins(20);
+/// The step that happens once per round.
+const ONCE: &str = "LoadMetrics";
+const LATENCY: &str = "vpa_recommender_execution_latency_seconds";
+const WITH_RECOMMENDATION: &str = "has_recommendation=\"true\"";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tokio::select! {
+        result = run() => match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("Error: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+        // The sandbox goes down with this process.
+        _ = tokio::signal::ctrl_c() => ExitCode::from(130),
+    }
+}
+
+async fn run() -> Result<()> {
+    let vpas = match env::var("VPAS") {
+        Ok(text) => text.parse().with_context(|| format!("VPAS={text}"))?,
+        Err(_) => DEFAULT_VPAS,
+    };
+    let nodes = (vpas * population::REPLICAS).div_ceil(PODS_PER_NODE).max(1);
+    let options =
+        Options { nodes: nodes.try_into().context("VPAS is too large")?, ..Options::new("scale", program("sandbox")?) };
+    let sandbox = Sandbox::up(options, |step| println!("  {step}")).await?;
+    let measured = measure(&sandbox, vpas).await;
+    if measured.is_err() {
+        eprintln!("Logs until now are in {}", sandbox.logs_dir().display());
+    }
+    sandbox.down().await?;
+    measured
+}
+
+async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
+    let definitions = repository().join("deploy/crds");
+    let definitions = definitions.to_str().context("the repository's path is text")?;
+    kubectl_in(sandbox, &["apply", "--server-side", "-k", definitions]).await?;
+    let client = sandbox.client().await?;
+    let started = Instant::now();
+    population::make(&client, vpas).await?;
+    println!("  {vpas} VPA objects and {} pods after {:.0} s", vpas * population::REPLICAS, seconds(started));
+
+    let started = Instant::now();
+    deploy(sandbox, "tests/scale").await?;
+    let leader = leader(&client).await?;
+    eventually("every object has a recommendation", PATIENCE, async || {
+        let count = sum(&scrape(&leader).await?, "vpa_recommender_vpa_objects_count", WITH_RECOMMENDATION)?;
+        ensure!(count as usize >= vpas, "{count} of {vpas} have one");
+        Ok(())
+    })
+    .await?;
+    println!("  the recommender was deployed, and all had their first recommendation, {:.0} s later", seconds(started));
+
+    let before = steps(&scrape(&leader).await?)?;
+    let rounds = |steps: &BTreeMap<String, Step>| steps.get(ONCE).map_or(0.0, |step| step.count);
+    eventually("some more rounds are over", PATIENCE, async || {
+        let now = rounds(&steps(&scrape(&leader).await?)?);
+        ensure!(now >= rounds(&before) + ROUNDS, "{now} rounds");
+        Ok(())
+    })
+    .await?;
+    let after = steps(&scrape(&leader).await?)?;
+    println!("\n  step, seconds on average");
+    let mut full_loop = 0.0;
+    for (name, step) in after.iter().filter(|(name, _)| *name != "total") {
+        let earlier = before.get(name).copied().unwrap_or_default();
+        let times = step.count - earlier.count;
+        if times > 0.0 {
+            let average = (step.sum - earlier.sum) / times;
+            full_loop += average;
+            println!("    {name:<22} {average:>8.3}   ({times} times)");
+        }
+    }
+    println!("    {:<22} {full_loop:>8.3}", "all of them");
+    let containers = metric(&leader, "vpa_recommender_aggregate_container_states_count").await?;
+    println!("  {containers} histories of like containers");
+    let (now, peak) = resident(&client, &leader).await?;
+    println!("  resident memory {now:.0} MB, at most {peak:.0} MB");
+    Ok(())
+}
+
+fn seconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64()
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Step {
+    sum: f64,
+    count: f64,
+}
+
+/// How long the steps of the loop took up to now, by name.
+fn steps(metrics: &str) -> Result<BTreeMap<String, Step>> {
+    let mut steps: BTreeMap<String, Step> = BTreeMap::new();
+    for line in metrics.lines() {
+        let Some((kind, rest)) = line.strip_prefix(LATENCY).and_then(|rest| rest.split_once("{step=\"")) else {
+            continue;
+        };
+        let Some((name, value)) = rest.split_once("\"} ") else { continue };
+        let value: f64 = value.parse().with_context(|| line.to_owned())?;
+        match kind {
+            "_sum" => steps.entry(name.to_owned()).or_default().sum = value,
+            "_count" => steps.entry(name.to_owned()).or_default().count = value,
+            _ => {}
+        }
+    }
+    Ok(steps)
+}
+
+/// The sum over the series of a metric that have such a label.
+fn sum(metrics: &str, name: &str, label: &str) -> Result<f64> {
+    let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(label));
+    let values = lines.map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<f64>());
+    values.sum::<Result<f64, _>>().with_context(|| format!("read {name}"))
+}
+
+/// Resident memory of the replica's process in megabytes, now and at most.
+async fn resident(client: &kube::Client, replica: &Replica) -> Result<(f64, f64)> {
+    let path = format!("/proc/{}/status", process(client, replica).await?);
+    let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    let megabytes = |name| -> Result<f64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
+        let kibibytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
+        Ok(kibibytes * 1024.0 / 1e6)
+    };
+    Ok((megabytes("VmRSS:")?, megabytes("VmHWM:")?))
+}

@@ -1,0 +1,104 @@
+//! A large cluster: Deployments of two pods with a VPA object each, spread over namespaces.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{eventually, namespace};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+/// Pods of one workload.
+pub(crate) const REPLICAS: usize = 2;
+const NAMESPACES: usize = 20;
+/// Requests under way at the same time.
+const PARALLEL: usize = 32;
+/// Objects per page when all are counted.
+const PAGE: u32 = 500;
+/// The controllers make pods at their own pace.
+const PATIENCE: Duration = Duration::from_mins(30);
+
+/// Makes so many workloads and waits until their pods run.
+pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
+    let mut namespaces = Vec::new();
+    for _ in 0..NAMESPACES {
+        let name = namespace(client, "team").await?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &name);
+        eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
+        namespaces.push(name);
+    }
+    let kind = ApiResource::erase::<api::vpa::VerticalPodAutoscaler>(&());
+    let made = stream::iter(0..workloads).map(|number| {
+        let namespace = &namespaces[number % NAMESPACES];
+        let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+        let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+        async move {
+            let name = format!("workload-{number}");
+            let deployment = serde_json::from_value(deployment(&name, number))?;
+            deployments.create(&PostParams::default(), &deployment).await.context("make a Deployment")?;
+            let object = serde_json::from_value(autoscaler(&name))?;
+            objects.create(&PostParams::default(), &object).await.context("make a VPA object")?;
+            anyhow::Ok(())
+        }
+    });
+    made.buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await?;
+    let wanted = workloads * REPLICAS;
+    eventually("all pods run", PATIENCE, async || {
+        let running = count_running(client).await?;
+        ensure!(running >= wanted, "{running} of {wanted} run");
+        Ok(())
+    })
+    .await
+}
+
+/// Pods of all workloads that run.
+async fn count_running(client: &Client) -> Result<usize> {
+    let pods: Api<Pod> = Api::all(client.clone());
+    let mut parameters = ListParams::default().labels("scale").fields("status.phase=Running").limit(PAGE);
+    let mut count = 0;
+    loop {
+        let page = pods.list_metadata(&parameters).await?;
+        count += page.items.len();
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters = parameters.continue_token(&token),
+            None => return Ok(count),
+        }
+    }
+}
+
+/// Every workload uses something else.
+fn deployment(name: &str, number: usize) -> Value {
+    let labels = json!({"app": name, "scale": "true"});
+    let usage = json!({
+        "kwok.x-k8s.io/usage-cpu": format!("{}m", 20 + number % 977),
+        "kwok.x-k8s.io/usage-memory": format!("{}Mi", 30 + number % 1999),
+    });
+    let container = json!({
+        "name": "app",
+        "image": "registry.example.com/app",
+        "resources": {"requests": {"cpu": "1m", "memory": "10Mi"}},
+    });
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": labels, "annotations": usage},
+                "spec": {"containers": [container]},
+            },
+        },
+    })
+}
+
+fn autoscaler(name: &str) -> Value {
+    json!({
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": name},
+        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+    })
+}
