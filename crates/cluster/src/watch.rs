@@ -16,7 +16,7 @@ use kube::api::{Api, DynamicObject};
 use kube::core::ApiResource;
 use kube::{Client, Resource as _};
 use serde::de::DeserializeOwned;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use api::ParseError;
@@ -56,12 +56,11 @@ impl Watches {
         self.store.subscribe()
     }
 
-    /// Watches pods that are not Pending. Kills for want of memory go to `kills`; when it is full they are dropped and
-    /// logged, so that a slow reader cannot stall the watch.
+    /// Watches pods that are not Pending, and reports kills for want of memory. `report` must not wait: the watch does.
     #[must_use]
-    pub fn pods(mut self, kills: mpsc::Sender<OomKill>) -> Self {
+    pub fn pods(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
         let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods)
-            .on_change(move |change| report_kills(&kills, change));
+            .on_change(move |change| report_kills(&report, change));
         let scope = self.scope.clone();
         let read = move |pod: v1::Pod| keep_within(&scope, Pod::trim(pod), |pod| &pod.key);
         self.tasks.spawn(follow(self.namespaced(), Some("status.phase!=Pending"), read, feed));
@@ -198,11 +197,7 @@ fn read_loose<T: crate::Entry<Key = ObjectKey>>(
     }
 }
 
-fn report_kills(kills: &mpsc::Sender<OomKill>, change: &Change<Pod>) {
+fn report_kills(report: &impl Fn(OomKill), change: &Change<Pod>) {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return };
-    for kill in oom_kills(old, new) {
-        if let Err(error) = kills.try_send(kill) {
-            tracing::warn!(pod = %new.key, %error, "an out-of-memory kill was dropped");
-        }
-    }
+    oom_kills(old, new).into_iter().for_each(report);
 }

@@ -6,23 +6,28 @@
 
 pub(crate) mod checkpoint;
 mod event;
+pub(crate) mod queue;
+mod writes;
 
 use std::time::Instant;
 
 use api::vpa::{VerticalPodAutoscaler, status_patch};
 use cluster::{Autoscaler, ObjectKey};
-use futures::StreamExt as _;
-use futures::stream;
 use jiff::Timestamp;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, TestOperation};
-use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
-use kube::{Client, Error};
+use kube::api::{ApiResource, DynamicObject, Patch as Body, PatchParams};
+use kube::core::Request;
+use kube::{Client, Error, Resource as _};
 use runtime::Leading;
+use runtime::client::Urgent;
 
 use crate::metrics::Metrics;
 use crate::state::Decision;
 use event::Events;
+use queue::Lane;
+
+pub(crate) use writes::Writes;
 
 /// What became of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,36 +60,25 @@ impl Outcome {
     pub const ALL: [Self; 5] = [Self::Written, Self::Gone, Self::Refused, Self::Failed, Self::NotLeading];
 }
 
-/// Writes statuses, several at a time.
+/// Writes statuses. Clones share everything.
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
-    workers: usize,
     metrics: Metrics,
     events: Events,
 }
 
 impl Writer {
-    /// Writes through `client`, at most `workers` objects at the same time.
-    pub fn new(client: Client, workers: usize, metrics: Metrics) -> Self {
+    /// Writes through `client`.
+    pub fn new(client: Client, metrics: Metrics) -> Self {
         let events = Events::new(client.clone());
-        Self { client, workers, metrics, events }
+        Self { client, metrics, events }
     }
 
-    /// Writes every decision that changes something, as long as this process leads. One failure stops no other write.
-    /// Gives whether all that may succeed did.
-    pub async fn write(&self, decisions: Vec<Decision>, leading: &Leading) -> bool {
-        let changes = decisions.into_iter().filter(Decision::is_change);
-        let outcomes = stream::iter(changes).map(|decision| self.write_one(decision, leading));
-        let failed = outcomes.buffer_unordered(self.workers).filter(|outcome| {
-            let failed = *outcome == Outcome::Failed;
-            async move { failed }
-        });
-        failed.count().await == 0
-    }
-
-    async fn write_one(&self, decision: Decision, leading: &Leading) -> Outcome {
-        let outcome = if leading.holds(Instant::now()) { self.send(&decision).await } else { Outcome::NotLeading };
+    /// Writes a decision, if this process still leads.
+    async fn write(&self, decision: &Decision, lane: Lane, leading: &Leading) -> Outcome {
+        let leads = leading.holds(Instant::now());
+        let outcome = if leads { self.send(decision, lane).await } else { Outcome::NotLeading };
         self.metrics.written(outcome);
         if outcome == Outcome::Written && decision.is_first_recommendation() {
             self.metrics.first_recommendation(&decision.autoscaler, Timestamp::now());
@@ -95,11 +89,11 @@ impl Writer {
         outcome
     }
 
-    async fn send(&self, decision: &Decision) -> Outcome {
+    async fn send(&self, decision: &Decision, lane: Lane) -> Outcome {
         let Decision { autoscaler, status, .. } = decision;
         let key = &autoscaler.key;
         let sent = match status_patch(status) {
-            Ok(patch) => self.patch(key, guarded(autoscaler, patch)).await,
+            Ok(patch) => self.patch(key, guarded(autoscaler, patch), lane).await,
             Err(error) => Err(Error::SerdeError(error)),
         };
         match sent {
@@ -112,11 +106,21 @@ impl Writer {
         }
     }
 
-    async fn patch(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
+    async fn patch(&self, key: &ObjectKey, patch: Patch, lane: Lane) -> Result<(), Error> {
         let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
+        let objects = DynamicObject::url_path(&resource, Some(&key.namespace));
+        let request = Request::new(objects).patch_subresource(
+            "status",
+            &key.name,
+            &PatchParams::default(),
+            &Body::Json::<()>(patch),
+        );
+        let mut request = request.map_err(Error::BuildRequest)?;
+        if lane == Lane::Urgent {
+            request.extensions_mut().insert(Urgent);
+        }
         // The answer is read loosely: what others wrote into the object must not make our write look failed.
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
-        api.patch_status(&key.name, &PatchParams::default(), &Body::Json::<()>(patch)).await.map(|_| ())
+        self.client.request::<DynamicObject>(request).await.map(drop)
     }
 }
 

@@ -1,61 +1,35 @@
 //! Keeps the state current, in every replica, so that a new leader is warm: usage once per interval, kills at once,
 //! changes of pods and objects as soon as they have settled for a moment.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod known;
+
+use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::time::{Duration, Instant};
 
 use cluster::{OomKill, View};
 use jiff::Timestamp;
 use runtime::{Activity, Condition};
-use sources::metrics_api::MetricsApi;
+use sources::ContainerUsage;
+use sources::metrics_api::{MetricsApi, MetricsApiError};
 use tokio::sync::{mpsc, watch};
-use tokio::task::block_in_place;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::task::{JoinSet, block_in_place};
+use tokio::time::{MissedTickBehavior, interval};
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Steps};
 use crate::state::State;
+use crate::tell::at;
 
-/// How long changes gather before they are taken up together.
+pub(crate) use known::Shared;
+
+/// How long changes gather before they are taken up together. Kills do not wait.
 const SETTLE: Duration = Duration::from_secs(1);
+/// Kills that may wait to be taken up. Upstream's number.
+const MAX_WAITING_KILLS: usize = 5000;
 /// Upstream's health check allows so many intervals without activity.
 const PATIENCE: u32 = 5;
 /// With a short interval, one request that is waited for must not look like a standstill.
 const LEAST_PATIENCE: Duration = Duration::from_mins(2);
-
-/// The state, shared by the task that keeps it current and the one that decides from it. Clones share it.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    state: Arc<Mutex<State>>,
-    /// Counts the changes.
-    revision: watch::Sender<u64>,
-    /// Counts the rounds of usage.
-    rounds: watch::Sender<u64>,
-}
-
-impl Shared {
-    pub(crate) fn new(state: State) -> Self {
-        Self { state: Arc::new(Mutex::new(state)), revision: watch::Sender::new(0), rounds: watch::Sender::new(0) }
-    }
-
-    /// Every step leaves the state whole, so a panic elsewhere leaves nothing half-done.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes after changes.
-    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
-    }
-
-    /// Wakes after rounds of usage.
-    pub(crate) fn rounds(&self) -> watch::Receiver<u64> {
-        self.rounds.subscribe()
-    }
-
-    pub(crate) fn changed(&self) {
-        self.revision.send_modify(|revision| *revision = revision.wrapping_add(1));
-    }
-}
 
 /// Everything that flows into the state.
 pub(crate) struct Ingest {
@@ -82,63 +56,80 @@ impl Ingest {
         tracing::info!("all watches are synced");
         self.synced.ready();
         self.activity.expect_every((self.interval * PATIENCE).max(LEAST_PATIENCE), Instant::now());
+        // Kills may wait already, and must find their pods.
+        self.take_up();
         // Upstream waits for one interval before its first round.
         let mut rounds = interval(self.interval);
         rounds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let metrics = self.metrics.clone();
+        let mut steps = None;
+        let mut reading = JoinSet::new();
+        let mut settled_at = None;
         loop {
             tokio::select! {
                 biased;
-                _ = rounds.tick() => self.round().await,
-                Some(kill) = self.kills.recv() => self.take_up(Some(kill)),
+                Some(kill) = self.kills.recv() => self.add_kills(Some(kill)),
+                Some(read) = reading.join_next() => {
+                    let usage = read.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+                    self.end_round(usage, steps.take().unwrap_or_else(|| metrics.steps()));
+                }
+                _ = rounds.tick(), if reading.is_empty() => {
+                    steps = Some(self.begin_round(metrics.steps()));
+                    let source = self.source.clone();
+                    reading.spawn(async move { source.read().await });
+                }
                 changed = self.view.changed() => {
                     if changed.is_err() {
                         return;
                     }
-                    sleep(SETTLE).await;
-                    self.take_up(None);
+                    settled_at.get_or_insert_with(|| tokio::time::Instant::now() + SETTLE);
+                }
+                () = at(settled_at) => {
+                    settled_at = None;
+                    self.take_up();
                 }
             }
             self.activity.record(Instant::now());
         }
     }
 
-    /// What upstream does once per interval, without the writing.
-    async fn round(&mut self) {
-        let metrics = self.metrics.clone();
-        let mut steps = metrics.steps();
+    /// What upstream does once per interval, without the writing, up to the reading of usage.
+    fn begin_round<'a>(&mut self, mut steps: Steps<'a>) -> Steps<'a> {
         block_in_place(|| {
             self.view.mark_unchanged();
-            let view = self.view.borrow();
             let mut state = self.shared.lock();
+            let view = self.view.borrow();
             state.load_autoscalers(&view);
             self.load_checkpoints(&mut state);
             steps.done("LoadVPAs");
             state.load_pods(&view, Timestamp::now());
             steps.done("LoadPods");
         });
-        let usage = self.source.read().await;
-        metrics.source_read(usage.is_ok());
+        steps
+    }
+
+    /// The rest of it.
+    fn end_round(&mut self, usage: Result<Vec<ContainerUsage>, MetricsApiError>, mut steps: Steps) {
+        self.metrics.source_read(usage.is_ok());
         let now = Timestamp::now();
         block_in_place(|| {
-            let shared = self.shared.clone();
-            let mut state = shared.lock();
             match usage {
-                Ok(usage) => metrics.ingested(state.add_usage(&usage, now)),
+                Ok(usage) => self.metrics.ingested(self.shared.lock().add_usage(&usage, now)),
                 Err(error) => tracing::warn!(%error, "no usage was read; recommendations stay as they are"),
             }
-            self.add_kills(&mut state, None);
+            self.add_kills(None);
             steps.done("LoadMetrics");
+            let mut state = self.shared.lock();
             state.delete_removed_pods();
             steps.done("DeleteRemovedPods");
             let dropped = state.collect_garbage(now);
             if dropped > 0 {
                 tracing::info!(dropped, "dropped old histories");
             }
-            metrics.histories(state.history_count());
+            self.metrics.histories(state.history_count());
             steps.done("GarbageCollect");
         });
-        self.shared.changed();
-        self.shared.rounds.send_modify(|round| *round = round.wrapping_add(1));
+        self.shared.round_done();
     }
 
     /// Adds what was stored before to what is measured; a checkpoint that cannot be used is reported once.
@@ -154,41 +145,66 @@ impl Ingest {
     }
 
     /// Takes up what happened between two rounds.
-    fn take_up(&mut self, kill: Option<OomKill>) {
+    fn take_up(&mut self) {
         block_in_place(|| {
-            let shared = self.shared.clone();
-            let mut state = shared.lock();
-            self.view.mark_unchanged();
             {
+                let mut state = self.shared.lock();
+                self.view.mark_unchanged();
                 let view = self.view.borrow();
                 if state.load_autoscalers(&view) {
                     self.load_checkpoints(&mut state);
                 }
                 state.load_pods(&view, Timestamp::now());
             }
-            self.add_kills(&mut state, kill);
-            state.delete_removed_pods();
+            self.add_kills(None);
+            self.shared.lock().delete_removed_pods();
         });
         self.shared.changed();
     }
 
-    fn add_kills(&mut self, state: &mut State, first: Option<OomKill>) {
-        let now = Timestamp::now();
+    /// Adds all kills that wait; the objects whose numbers they change are decided about at once.
+    fn add_kills(&mut self, first: Option<OomKill>) {
         let mut next = first.or_else(|| self.kills.try_recv().ok());
-        while let Some(kill) = next {
-            let accepted = match state.add_kill(&kill, now) {
-                Ok(true) => {
-                    tracing::info!(pod = %kill.pod, container = kill.container, "killed for want of memory");
-                    true
-                }
-                Ok(false) => false,
-                Err(error) => {
-                    tracing::debug!(%error, "a kill for want of memory cannot be used");
-                    false
-                }
-            };
-            self.metrics.kill(accepted);
-            next = self.kills.try_recv().ok();
+        if next.is_none() {
+            return;
         }
+        let mut concerned = BTreeSet::new();
+        block_in_place(|| {
+            let now = Timestamp::now();
+            let mut state = self.shared.lock();
+            let view = self.view.borrow();
+            while let Some(kill) = next {
+                if add_kill(&mut state, &view, &kill, &self.metrics, now) {
+                    concerned.extend(state.autoscalers_of(&kill.pod));
+                }
+                next = self.kills.try_recv().ok();
+            }
+        });
+        self.shared.hurry(concerned);
     }
+}
+
+/// Where kills wait to be taken up, and what reports them. It never waits itself: there is a watch behind it.
+pub(crate) fn waiting_kills(metrics: Metrics) -> (mpsc::Receiver<OomKill>, impl Fn(OomKill) + Send + Sync + Clone) {
+    let (sender, receiver) = mpsc::channel(MAX_WAITING_KILLS);
+    let report = move |kill: OomKill| {
+        if let Err(error) = sender.try_send(kill) {
+            tracing::warn!(%error, "a kill for want of memory was dropped");
+            metrics.kill_dropped();
+        }
+    };
+    (receiver, report)
+}
+
+/// Gives whether the kill entered a history.
+fn add_kill(state: &mut State, view: &View, kill: &OomKill, metrics: &Metrics, now: Timestamp) -> bool {
+    let accepted = state.add_kill(kill, view, now).unwrap_or_else(|error| {
+        tracing::debug!(%error, "a kill for want of memory cannot be used");
+        false
+    });
+    if accepted {
+        tracing::info!(pod = %kill.pod, container = kill.container, "killed for want of memory");
+    }
+    metrics.kill(accepted);
+    accepted
 }

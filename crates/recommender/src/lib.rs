@@ -8,6 +8,7 @@
 //! * `history`: usage from before the start, fetched from Prometheus.
 //! * [`act`]: the only writes.
 //! * [`storage`]: where history comes from that is older than this process.
+//! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones first.
 //! * `serve`: the feed to the other services.
 //! * [`metrics`]: what is measured about all this.
 
@@ -23,6 +24,7 @@ mod run;
 mod serve;
 pub mod state;
 pub mod storage;
+mod tell;
 
 pub use args::{Args, PROGRAM};
 pub use run::run;

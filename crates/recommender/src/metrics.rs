@@ -128,7 +128,7 @@ impl Metrics {
             self.writes.with_label_values(&[outcome.name()]);
         }
         self.ingested(Ingested::default());
-        for result in ["accepted", "refused"] {
+        for result in ["accepted", "refused", "dropped"] {
             self.kills.with_label_values(&[result]);
         }
     }
@@ -153,13 +153,18 @@ impl Metrics {
         self.kills.with_label_values(&[if accepted { "accepted" } else { "refused" }]).inc();
     }
 
+    /// A kill was dropped, because too many wait to be taken up.
+    pub fn kill_dropped(&self) {
+        self.kills.with_label_values(&["dropped"]).inc();
+    }
+
     /// How many histories there are.
     pub fn histories(&self, count: usize) {
         self.histories.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// What was decided about all objects.
-    pub fn decided(&self, decisions: &[Decision]) {
+    pub fn decided<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision>) {
         objects::count(&self.objects, decisions);
     }
 

@@ -1,35 +1,22 @@
 //! Starts everything: watches and ingestion in every replica, writing in the one that leads.
 
-use std::pin::pin;
-use std::time::Duration;
-
 use anyhow::anyhow;
 use cluster::Watches;
-use feed::Term;
-use futures::FutureExt as _;
-use futures::future::{Fuse, FusedFuture as _, try_join};
+use futures::future::try_join;
 use jiff::Timestamp;
-use runtime::{Chassis, Leading};
+use runtime::Chassis;
 use sources::metrics_api::MetricsApi;
-use tokio::sync::mpsc;
-use tokio::task::block_in_place;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
-use crate::act::{Writer, checkpoint};
+use crate::act::{Writer, Writes, checkpoint};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, scope};
 use crate::checkpoint::keep::Keeper;
 use crate::history::Fetching;
-use crate::ingest::{Ingest, Shared};
+use crate::ingest::{Ingest, Shared, waiting_kills};
 use crate::metrics::Metrics;
-use crate::serve::{self, Feed};
+use crate::serve::Feed;
 use crate::state::{Charge, State};
 use crate::storage::Storage;
-
-/// Kills that may wait to be taken up. Upstream's number.
-const MAX_WAITING_KILLS: usize = 5000;
-/// How soon writes that did not get through are tried again.
-const RETRY: Duration = Duration::from_secs(5);
+use crate::tell::Teller;
 
 /// The recommender's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
@@ -67,11 +54,11 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     }
 
     let source = MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref());
-    let (report_kill, kills) = mpsc::channel(MAX_WAITING_KILLS);
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
-    let mut watches =
-        Watches::new(chassis.client.clone(), scope).pods(report_kill).controllers().autoscalers().scales();
+    let watches = Watches::new(chassis.client.clone(), scope);
     let metrics = Metrics::register(&chassis.registry, vec![watches.view(), stored.view()])?;
+    let (kills, report) = waiting_kills(metrics.clone());
+    let mut watches = watches.pods(report).controllers().autoscalers().scales();
     let shared = Shared::new(state);
     let ingest = Ingest {
         shared: shared.clone(),
@@ -106,78 +93,18 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         chassis.tasks.spawn_until_shutdown("history", fetching.run());
     }
 
-    let writer = Writer::new(chassis.client.clone(), workers, metrics.clone());
+    let status_writer = Writer::new(chassis.client.clone(), metrics.clone());
     let shutdown = chassis.shutdown.clone();
     chassis
         .lead(&election, address.as_deref(), |leading| {
             // Readers are sent away when the term is over, and its work is dropped.
             let told = publisher.as_ref().map(|publisher| publisher.begin(leading.term()));
-            let (state, writer, metrics) = (shared.clone(), writer.clone(), metrics.clone());
-            let statuses = tell_changes(state, told, writer, metrics, leading.clone(), shutdown.clone());
+            let writes = Writes::new(status_writer.clone(), workers, leading.clone());
+            let teller =
+                Teller::new(shared.clone(), told, writes, metrics.clone(), leading.clone()).run(shutdown.clone());
             // Boxed, since it holds the writes of all workers.
             let checkpoints = Box::pin(keeper.clone().run(leading, shutdown.clone()));
-            async { try_join(statuses, checkpoints).await.map(|((), ())| ()) }
+            async { try_join(teller, checkpoints).await.map(|((), ())| ()) }
         })
         .await
-}
-
-/// Decides after every change of the state, tells the readers of the feed and writes, for one term of leadership. Writes
-/// take their time; what changes meanwhile is told at once, and written when they are done.
-async fn tell_changes(
-    shared: Shared,
-    told: Option<Term>,
-    writer: Writer,
-    metrics: Metrics,
-    leading: Leading,
-    shutdown: CancellationToken,
-) -> anyhow::Result<()> {
-    let mut revisions = shared.revisions();
-    if *revisions.borrow_and_update() > 0 {
-        revisions.mark_changed();
-    }
-    let mut writing = pin!(Fuse::terminated());
-    let mut changed_meanwhile = false;
-    let mut retry_at = None;
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return Ok(()),
-            changed = revisions.changed() => changed?,
-            () = at(retry_at) => {}
-            all_written = &mut writing => {
-                let all_written: bool = all_written;
-                retry_at = (!all_written).then(|| Instant::now() + RETRY);
-                if !changed_meanwhile {
-                    continue;
-                }
-            }
-        }
-        if told.is_none() && !writing.is_terminated() {
-            changed_meanwhile = true;
-            continue;
-        }
-        let steps = writing.is_terminated().then(|| metrics.steps());
-        let decisions = block_in_place(|| shared.lock().decide(Timestamp::now()));
-        metrics.decided(&decisions);
-        if let Some(term) = told.as_ref().filter(|_| leading.holds(std::time::Instant::now())) {
-            term.reset(decisions.iter().map(serve::recommendation), Timestamp::now());
-        }
-        changed_meanwhile = steps.is_none();
-        if let Some(mut steps) = steps {
-            retry_at = None;
-            let (writer, leading) = (&writer, &leading);
-            let write = async move {
-                let all_written = writer.write(decisions, leading).await;
-                steps.done("UpdateVPAs");
-                all_written
-            };
-            writing.set(write.fuse());
-        }
-    }
-}
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
-    }
 }

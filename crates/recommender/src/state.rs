@@ -3,19 +3,21 @@
 
 mod checkpoints;
 mod history;
+mod kills;
 mod selection;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::target::{Resolution, resolve};
-use cluster::{Autoscaler, ObjectKey, OomKill, Phase, Pod, View};
+use cluster::{Autoscaler, ObjectKey, Phase, Pod, View};
 use feed::Explained;
 use jiff::Timestamp;
-use model::{ContainerRecommendation, ContainerRef, Recommendation, Selector};
+use model::{ContainerRecommendation, Recommendation, Selector};
 use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, SampleError, SizingPolicy};
 use sources::ContainerUsage;
 
@@ -98,6 +100,15 @@ pub struct Decision {
     pub matches_pods: bool,
     /// Whether its target cannot be used.
     pub unsupported: bool,
+}
+
+/// What was decided about some of the objects.
+#[derive(Debug, Default)]
+pub struct Portion {
+    /// The decisions.
+    pub decisions: Vec<Decision>,
+    /// The last object that was looked at; none when there was none.
+    pub last: Option<ObjectKey>,
 }
 
 impl Decision {
@@ -196,17 +207,13 @@ impl State {
     /// Takes over pods that are new or changed, and notes which are gone.
     pub fn load_pods(&mut self, view: &View, now: Timestamp) {
         let selections = self.charge.memory_saver.then(|| Selections::of(selectors(&self.autoscalers)));
-        for pod in view.pods.iter() {
-            let known = self.pods.get(&pod.key);
-            if known.is_some_and(|known| Arc::ptr_eq(known, pod)) {
-                continue;
-            }
-            if known.is_none() && selections.as_ref().is_some_and(|selections| !selections.include(pod)) {
-                continue;
-            }
-            self.gone.remove(&pod.key);
-            self.fleet.apply_pod(pod_spec(pod), now);
-            self.pods.insert(pod.key.clone(), Arc::clone(pod));
+        let is_news = |pod: &&Arc<Pod>| match self.pods.get(&pod.key) {
+            Some(known) => !Arc::ptr_eq(known, pod),
+            None => selections.as_ref().is_none_or(|selections| selections.include(pod)),
+        };
+        let news: Vec<_> = view.pods.iter().filter(is_news).collect();
+        for pod in news {
+            self.load_pod(pod, now);
         }
         let gone = self.pods.keys().filter(|key| view.pods.get(key).is_none()).cloned();
         self.gone.extend(gone);
@@ -214,6 +221,12 @@ impl State {
             let has_pods = self.fleet.pod_count(&id(key)).is_some_and(|pods| pods > 0);
             tracked.pods_since = if has_pods { tracked.pods_since.or(Some(now)) } else { None };
         }
+    }
+
+    fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) {
+        self.gone.remove(&pod.key);
+        self.fleet.apply_pod(pod_spec(pod), now);
+        self.pods.insert(pod.key.clone(), Arc::clone(pod));
     }
 
     /// Adds what a source of usage has read.
@@ -233,16 +246,6 @@ impl State {
         ingested
     }
 
-    /// Adds a kill for want of memory; false if it is too old to matter.
-    pub fn add_kill(&mut self, kill: &OomKill, now: Timestamp) -> Result<bool, SampleError> {
-        let container = ContainerRef {
-            namespace: kill.pod.namespace.clone(),
-            pod: kill.pod.name.clone(),
-            container: kill.container.clone(),
-        };
-        self.fleet.record_oom(&container, kill.at, kill.memory_request, now)
-    }
-
     /// Forgets the pods that are gone. Their kills must have been added before.
     pub fn delete_removed_pods(&mut self) {
         for key in std::mem::take(&mut self.gone) {
@@ -258,7 +261,24 @@ impl State {
 
     /// The status that each object should have. Objects whose target is not known yet are left out.
     pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
-        self.autoscalers.iter().filter_map(|(key, tracked)| self.decide_one(key, tracked, now)).collect()
+        self.decide_portion(None, usize::MAX, now).decisions
+    }
+
+    /// The same for at most so many objects, those that come after this one.
+    pub fn decide_portion(&self, after: Option<&ObjectKey>, most: usize, now: Timestamp) -> Portion {
+        let mut portion = Portion::default();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (key, tracked) in self.autoscalers.range((from, Bound::Unbounded)).take(most) {
+            portion.decisions.extend(self.decide_one(key, tracked, now));
+            portion.last = Some(key.clone());
+        }
+        portion
+    }
+
+    /// The same for these objects.
+    pub fn decide_these<'a>(&self, keys: impl IntoIterator<Item = &'a ObjectKey>, now: Timestamp) -> Vec<Decision> {
+        let tracked = keys.into_iter().filter_map(|key| self.autoscalers.get_key_value(key));
+        tracked.filter_map(|(key, tracked)| self.decide_one(key, tracked, now)).collect()
     }
 
     /// How the recommendation for one container comes about; absent where none is decided.

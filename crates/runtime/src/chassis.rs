@@ -26,6 +26,9 @@ use crate::tls::{self, ServingTls, TlsFiles};
 /// How long work may take to end after a shutdown was asked for. Kubernetes kills after 30 s.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
 
+/// One part in so many of `--kube-api-burst` is for urgent requests only.
+const URGENT_SHARE: u32 = 4;
+
 /// How long the metrics server may take to end after the work did.
 const SERVER_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -99,6 +102,7 @@ impl Program {
         let rest_metrics = RestMetrics::register(&registry)?;
         let config = client::config(args, self).await?;
         let throttle = Throttle::new(args.kube_api_qps, args.kube_api_burst);
+        let throttle = throttle.reserving(args.kube_api_burst / URGENT_SHARE);
         let client = client::connect(config.clone(), throttle, rest_metrics.clone())?;
         let (tasks, mut failures) = Tasks::new(shutdown.clone());
         let (readiness, activity) = (Readiness::default(), Activity::default());

@@ -1,5 +1,8 @@
 //! A token bucket: at most `burst` requests at once and `qps` per second after that. Those over it wait their turn.
 //!
+//! A part of the burst can be reserved for urgent requests, so that they do not wait behind others. They count like the
+//! others, so the limits hold for all of them together.
+//!
 //! Source: client-go's `flowcontrol.NewTokenBucketRateLimiter`. Time is an argument.
 
 use std::time::{Duration, Instant};
@@ -11,6 +14,8 @@ pub struct Throttle {
     per_token: Duration,
     /// Time in which an empty bucket fills.
     capacity: Duration,
+    /// The part of it that urgent requests alone may use.
+    reserved: Duration,
     full_at: Option<Instant>,
 }
 
@@ -18,15 +23,32 @@ impl Throttle {
     /// A full bucket. `qps` is more than zero, with `1 / qps` seconds representable.
     pub fn new(qps: f64, burst: u32) -> Self {
         let per_token = Duration::try_from_secs_f64(qps.recip()).unwrap_or(Duration::MAX);
-        Self { per_token, capacity: per_token.saturating_mul(burst.max(1)), full_at: None }
+        let capacity = per_token.saturating_mul(burst.max(1));
+        Self { per_token, capacity, reserved: Duration::ZERO, full_at: None }
+    }
+
+    /// The same, with so many tokens of the burst for urgent requests only. One at least is left for the others.
+    #[must_use]
+    pub fn reserving(self, tokens: u32) -> Self {
+        let most = self.capacity.saturating_sub(self.per_token);
+        Self { reserved: self.per_token.saturating_mul(tokens).min(most), ..self }
     }
 
     /// Takes one token and says how long to wait before using it. Requests are served in the order of their calls.
     pub fn take(&mut self, now: Instant) -> Duration {
+        self.wait(now, self.capacity.saturating_sub(self.reserved))
+    }
+
+    /// The same for an urgent request, which may use what is reserved.
+    pub fn take_urgent(&mut self, now: Instant) -> Duration {
+        self.wait(now, self.capacity)
+    }
+
+    fn wait(&mut self, now: Instant, capacity: Duration) -> Duration {
         let full_at = self.full_at.map_or(now, |full_at| full_at.max(now));
         let Some(full_at) = full_at.checked_add(self.per_token) else { return Duration::MAX };
         self.full_at = Some(full_at);
-        (full_at - now).saturating_sub(self.capacity)
+        (full_at - now).saturating_sub(capacity)
     }
 }
 
@@ -53,5 +75,26 @@ mod tests {
             let wait = throttle.take(start + Duration::from_millis(at_ms));
             assert_eq!(wait, Duration::from_millis(wait_ms), "at {at_ms} ms");
         }
+    }
+
+    #[test]
+    fn urgent_requests_go_at_once_while_others_wait() {
+        let start = Instant::now();
+        let mut throttle = Throttle::new(50.0, 100).reserving(25);
+        let waits: Vec<_> = (0..95).map(|_| throttle.take(start)).collect();
+        assert!(waits[..75].iter().all(Duration::is_zero));
+        assert_eq!((waits[75], waits[94]), (Duration::from_millis(20), Duration::from_millis(400)));
+        let urgent: Vec<_> = (0..7).map(|_| throttle.take_urgent(start)).collect();
+        assert!(urgent[..5].iter().all(Duration::is_zero), "{urgent:?}");
+        assert_eq!((urgent[5], urgent[6]), (Duration::from_millis(20), Duration::from_millis(40)));
+        assert_eq!(throttle.take(start), Duration::from_millis(560), "what was urgent counts");
+    }
+
+    #[test]
+    fn a_small_burst_keeps_one_token_for_everybody() {
+        let start = Instant::now();
+        let mut throttle = Throttle::new(10.0, 2).reserving(7);
+        assert_eq!((throttle.take(start), throttle.take_urgent(start)), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(throttle.take_urgent(start), Duration::from_millis(100));
     }
 }

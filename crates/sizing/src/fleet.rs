@@ -146,6 +146,13 @@ impl Fleet {
         Some(groups.map(|group| group.pods.len()).sum())
     }
 
+    /// The autoscalers that select a pod; none when there is no such pod.
+    pub fn autoscalers_of(&self, namespace: &str, pod: &str) -> Vec<AutoscalerId> {
+        let content = self.namespaces.get(namespace).into_iter();
+        let names = content.flat_map(|content| content.autoscalers_of(pod));
+        names.map(|name| AutoscalerId { namespace: namespace.to_owned(), name: name.to_owned() }).collect()
+    }
+
     /// How much there is of everything.
     pub fn size(&self) -> FleetSize {
         self.namespaces.values().map(Namespace::size).fold(FleetSize::default(), |total, size| FleetSize {

@@ -14,7 +14,7 @@ const VERSIONS: [&str; 3] = ["v1beta1", "v1beta2", "v1"];
 const BOOLEANS: [&str; 2] = ["false", "true"];
 
 /// Sets every combination, also those without objects.
-pub(super) fn count(objects: &IntGaugeVec, decisions: &[Decision]) {
+pub(super) fn count<'a>(objects: &IntGaugeVec, decisions: impl IntoIterator<Item = &'a Decision>) {
     for mode in MODES {
         for version in VERSIONS {
             for recommendation in BOOLEANS {

@@ -112,7 +112,7 @@ impl Cluster {
             at: at(second),
             memory_request: Memory::from_bytes(1024 * MI),
         };
-        self.state.add_kill(&kill, at(second)).ok()
+        self.state.add_kill(&kill, &self.view, at(second)).ok()
     }
 
     /// Decides, and writes the decisions back as the API server would.

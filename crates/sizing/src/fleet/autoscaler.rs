@@ -50,6 +50,8 @@ impl Default for AutoscalerSpec {
 /// An autoscaler as the fleet keeps it.
 #[derive(Clone, Debug)]
 pub(super) struct Autoscaler {
+    /// Unique within its namespace.
+    pub(super) name: Box<str>,
     pub(super) spec: AutoscalerSpec,
     /// When it changed last, in changes of the namespace.
     pub(super) changed: u64,
@@ -66,6 +68,7 @@ pub(super) struct Autoscaler {
 impl Default for Autoscaler {
     fn default() -> Self {
         Self {
+            name: Box::default(),
             spec: AutoscalerSpec::default(),
             changed: 0,
             entry: Entry::Nowhere,

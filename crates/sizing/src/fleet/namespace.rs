@@ -91,6 +91,13 @@ impl Namespace {
         Some((id, self.pods.get(id)?.group))
     }
 
+    /// The names of the autoscalers that select a pod.
+    pub(super) fn autoscalers_of(&self, pod: &str) -> impl Iterator<Item = &str> {
+        let group = self.pod(pod).and_then(|pod| self.groups.get(pod.group));
+        let ids = group.into_iter().flat_map(|group| &group.autoscalers);
+        ids.filter_map(|id| self.autoscalers.get(*id)).map(|autoscaler| &*autoscaler.name)
+    }
+
     /// Adds a pod or takes over its changes.
     pub(super) fn apply_pod(&mut self, spec: PodSpec, now: Timestamp) {
         let group = self.group_of(spec.labels);
@@ -187,7 +194,7 @@ impl Namespace {
     }
 
     fn add_autoscaler(&mut self, name: Box<str>) -> u32 {
-        let id = self.autoscalers.insert(Autoscaler::default());
+        let id = self.autoscalers.insert(Autoscaler { name: name.clone(), ..Autoscaler::default() });
         self.autoscaler_ids.insert(name, id);
         id
     }

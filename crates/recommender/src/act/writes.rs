@@ -1,0 +1,59 @@
+//! Writes statuses, several at a time, for one term of leadership. What was begun ends with the term.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use cluster::ObjectKey;
+use runtime::Leading;
+use tokio::task::JoinSet;
+
+use super::queue::{Lane, Queue};
+use super::{Outcome, Writer};
+use crate::state::Decision;
+
+/// The writes of one term.
+pub(crate) struct Writes {
+    writer: Writer,
+    leading: Leading,
+    queue: Queue,
+    running: JoinSet<(ObjectKey, Outcome)>,
+}
+
+impl Writes {
+    /// At most `workers` of each lane at the same time.
+    pub(crate) fn new(writer: Writer, workers: usize, leading: Leading) -> Self {
+        Self { writer, leading, queue: Queue::new(workers), running: JoinSet::new() }
+    }
+
+    /// Writes a decision as soon as it is its turn, if it changes anything.
+    pub(crate) fn put(&mut self, decision: Arc<Decision>, lane: Lane) {
+        if decision.is_change() {
+            self.queue.put(decision, lane);
+            self.start();
+        }
+    }
+
+    /// What became of the next write that ends; waits for ever while there is none.
+    pub(crate) async fn ended(&mut self) -> Outcome {
+        let Some(ended) = self.running.join_next().await else { return std::future::pending().await };
+        let (key, outcome) = ended.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+        self.queue.done(&key);
+        self.start();
+        outcome
+    }
+
+    /// Whether nothing is to be written or being written.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    fn start(&mut self) {
+        while let Some((decision, lane)) = self.queue.take() {
+            let (writer, leading) = (self.writer.clone(), self.leading.clone());
+            self.running.spawn(async move {
+                let outcome = writer.write(&decision, lane, &leading).await;
+                (decision.autoscaler.key.clone(), outcome)
+            });
+        }
+    }
+}
