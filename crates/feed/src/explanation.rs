@@ -85,6 +85,7 @@ fn number_to_message(number: Explanation) -> proto::Explanation {
         in_whole_units,
         capped,
         capped_by,
+        capped_because,
     } = number;
     proto::Explanation {
         resource: resource.as_str().to_owned(),
@@ -101,6 +102,7 @@ fn number_to_message(number: Explanation) -> proto::Explanation {
         in_whole_units: in_whole_units.to_string(),
         capped: capped.to_string(),
         capped_by: cap_to_message(capped_by).into(),
+        capped_because,
     }
 }
 
@@ -122,6 +124,7 @@ fn number_from_message(message: &proto::Explanation) -> Result<Explanation, Mess
         in_whole_units: quantity(&message.in_whole_units, "in_whole_units")?,
         capped: quantity(&message.capped, "capped")?,
         capped_by: cap_from_message(capped_by),
+        capped_because: message.capped_because.clone(),
     })
 }
 
@@ -148,6 +151,9 @@ fn cap_to_message(cap: Option<Cap>) -> proto::Cap {
         Some(Cap::MinAllowed) => proto::Cap::MinAllowed,
         Some(Cap::MaxAllowed) => proto::Cap::MaxAllowed,
         Some(Cap::GlobalMaxAllowed) => proto::Cap::GlobalMaxAllowed,
+        Some(Cap::LimitRange) => proto::Cap::LimitRange,
+        Some(Cap::Quota) => proto::Cap::Quota,
+        Some(Cap::Node) => proto::Cap::Node,
     }
 }
 
@@ -157,6 +163,9 @@ fn cap_from_message(cap: proto::Cap) -> Option<Cap> {
         proto::Cap::MinAllowed => Some(Cap::MinAllowed),
         proto::Cap::MaxAllowed => Some(Cap::MaxAllowed),
         proto::Cap::GlobalMaxAllowed => Some(Cap::GlobalMaxAllowed),
+        proto::Cap::LimitRange => Some(Cap::LimitRange),
+        proto::Cap::Quota => Some(Cap::Quota),
+        proto::Cap::Node => Some(Cap::Node),
     }
 }
 
@@ -168,8 +177,15 @@ mod tests {
 
     #[test]
     fn what_is_told_is_what_is_heard() {
-        let bounds =
-            [(Bound::Target, None), (Bound::Lower, Some(Cap::MinAllowed)), (Bound::Upper, Some(Cap::MaxAllowed))];
+        let bounds = [
+            (Bound::Target, None),
+            (Bound::Lower, Some(Cap::MinAllowed)),
+            (Bound::Upper, Some(Cap::MaxAllowed)),
+            (Bound::Target, Some(Cap::GlobalMaxAllowed)),
+            (Bound::Target, Some(Cap::LimitRange)),
+            (Bound::Target, Some(Cap::Quota)),
+            (Bound::Target, Some(Cap::Node)),
+        ];
         let numbers = bounds.map(|(bound, capped_by)| Explanation {
             resource: ResourceName::Cpu,
             bound,
@@ -185,6 +201,7 @@ mod tests {
             in_whole_units: Quantity::from_milli(1000),
             capped: Quantity::from_milli(500),
             capped_by,
+            capped_because: capped_by.map(|cap| format!("{cap:?}")),
         });
         let explanation =
             ContainerExplanation { samples: 60, lifespan: Duration::from_millis(3_540_500), numbers: numbers.into() };

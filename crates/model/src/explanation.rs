@@ -24,6 +24,12 @@ pub enum Cap {
     MaxAllowed,
     /// The most that is allowed for every container.
     GlobalMaxAllowed,
+    /// The most that a `LimitRange` of the namespace allows.
+    LimitRange,
+    /// What a `ResourceQuota` of the namespace leaves to each pod.
+    Quota,
+    /// What the largest node that the pod may run on has left for it.
+    Node,
 }
 
 /// The steps of one number, in their order. Amounts are thousandths of a core for CPU and bytes for memory.
@@ -57,6 +63,8 @@ pub struct Explanation {
     pub capped: Quantity,
     /// Who changed it in the last step.
     pub capped_by: Option<Cap>,
+    /// In words what that rests on, where it is no policy; also why a limit that should hold could not.
+    pub capped_because: Option<String>,
 }
 
 /// How the recommendation for one container came about.

@@ -2,6 +2,7 @@
 
 pub mod quantity;
 
+mod constraints;
 mod explanation;
 mod labels;
 mod recommendation;
@@ -9,6 +10,7 @@ mod resources;
 mod usage;
 mod workload;
 
+pub use constraints::{Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration};
 pub use explanation::{Bound, Cap, ContainerExplanation, Explanation};
 pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
 pub use quantity::{ParseQuantityError, Quantity};

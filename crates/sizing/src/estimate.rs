@@ -18,7 +18,7 @@ use crate::float::power;
 const MINUTE_NS: i64 = 60_000_000_000;
 
 /// Amounts of both resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// CPU.
     pub cpu: Cpu,

@@ -71,6 +71,7 @@ fn explain_resource(
             in_whole_units,
             capped,
             capped_by,
+            capped_because: None,
         }
     })
 }

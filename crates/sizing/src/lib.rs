@@ -17,6 +17,7 @@
 //! | every step of one number | `explain.rs` |
 //! | which policy a container has | `policy.rs` |
 //! | minimum and maximum allowed | `capping.rs` |
+//! | what nodes, quotas and limit ranges leave | `schedulable.rs`, `schedulable/` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: weighted percentile, OOM protection, list of sizes | `crane/` |
 //! | Autopilot: moving windows, ensemble of models | `autopilot/` |
@@ -44,6 +45,7 @@ mod instant;
 mod integer_cpu;
 mod policy;
 mod publish;
+mod schedulable;
 mod sizing_policy;
 
 pub use aggregate::{Aggregate, Shapes};
@@ -62,4 +64,8 @@ pub use fleet::{Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, Phase,
 pub use histogram::{EPSILON, Histogram};
 pub use integer_cpu::integer_cpu_containers;
 pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
+pub use schedulable::{
+    Ceiling, ContainerShape, DaemonFacts, Fit, Fitting, Most, NodeFacts, NodeRooms, Per, PodShape, QuotaFacts, Room,
+    Rooms, Values, limit_range_ceilings,
+};
 pub use sizing_policy::{SizingMethod, SizingPolicy, SizingPolicyError};

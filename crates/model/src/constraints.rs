@@ -1,0 +1,102 @@
+//! Which nodes a pod may run on: its node selector, its required node affinity, and the taints that it tolerates.
+//!
+//! Source: `k8s.io/component-helpers/scheduling/corev1` (node affinity, `FindMatchingUntoleratedTaint`).
+
+mod affinity;
+mod taint;
+
+pub use affinity::{NodeOperator, NodeRequirement, NodeTerm};
+pub use taint::{Effect, Taint, Toleration};
+
+use crate::Labels;
+
+/// Which nodes a pod may run on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeConstraints {
+    /// Labels that the node must have.
+    pub selector: Labels,
+    /// The node must meet one of these; none where any node will do.
+    pub terms: Option<Vec<NodeTerm>>,
+    /// Taints that do not keep the pod away.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl NodeConstraints {
+    /// Whether a node of this name, with these labels and taints, is one that the pod may run on.
+    pub fn allow(&self, name: &str, labels: &Labels, taints: &[Taint]) -> bool {
+        self.selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+            && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(name, labels)))
+            && taints.iter().all(|taint| self.tolerations.iter().any(|toleration| toleration.covers(taint)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirement(key: &str, operator: NodeOperator, values: &[&str]) -> NodeRequirement {
+        NodeRequirement {
+            key: key.to_owned(),
+            operator,
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        }
+    }
+
+    fn term(labels: &[NodeRequirement], fields: &[NodeRequirement]) -> NodeTerm {
+        NodeTerm { labels: labels.to_vec(), fields: fields.to_vec() }
+    }
+
+    /// The node is `n1` with `pool=big`, `cores=16` and the given taints.
+    fn check(constraints: &NodeConstraints, taints: &[Taint], expected: bool) {
+        let labels = Labels::from_iter([("pool", "big"), ("cores", "16")]);
+        assert_eq!(constraints.allow("n1", &labels, taints), expected, "{constraints:?} {taints:?}");
+    }
+
+    fn by_terms(terms: &[NodeTerm], expected: bool) {
+        check(&NodeConstraints { terms: Some(terms.to_vec()), ..NodeConstraints::default() }, &[], expected);
+    }
+
+    #[test]
+    fn a_node_has_every_label_of_the_selector() {
+        let select =
+            |pairs: &[(&str, &str)]| NodeConstraints { selector: pairs.iter().copied().collect(), ..Default::default() };
+        check(&select(&[]), &[], true);
+        check(&select(&[("pool", "big")]), &[], true);
+        check(&select(&[("pool", "small")]), &[], false);
+        check(&select(&[("pool", "big"), ("zone", "a")]), &[], false);
+    }
+
+    #[test]
+    fn a_node_meets_one_term_in_all_its_parts() {
+        use NodeOperator::{DoesNotExist, Exists, GreaterThan, In, LessThan, NotIn};
+        let big = requirement("pool", In, &["big", "huge"]);
+        by_terms(&[term(std::slice::from_ref(&big), &[])], true);
+        by_terms(&[term(&[requirement("pool", NotIn, &["big"])], &[])], false);
+        by_terms(&[term(&[requirement("zone", NotIn, &["a"])], &[])], true);
+        by_terms(&[term(&[requirement("pool", Exists, &[]), requirement("zone", DoesNotExist, &[])], &[])], true);
+        by_terms(&[term(&[requirement("cores", GreaterThan, &["15"])], &[])], true);
+        by_terms(&[term(&[requirement("cores", LessThan, &["16"])], &[])], false);
+        by_terms(&[term(&[requirement("pool", GreaterThan, &["1"])], &[])], false);
+        by_terms(&[term(&[], &[requirement("metadata.name", In, &["n1"])])], true);
+        by_terms(&[term(&[], &[requirement("metadata.name", NotIn, &["n1"])])], false);
+        by_terms(&[term(&[big.clone(), requirement("zone", Exists, &[])], &[]), term(&[big], &[])], true);
+        by_terms(&[term(&[], &[])], false);
+        by_terms(&[], false);
+    }
+
+    #[test]
+    fn every_taint_is_tolerated() {
+        let taint = |effect| Taint { key: "gpu".to_owned(), value: "a100".to_owned(), effect };
+        let tolerate = |key: &str, value: Option<&str>, effect| NodeConstraints {
+            tolerations: vec![Toleration { key: key.to_owned(), value: value.map(str::to_owned), effect }],
+            ..NodeConstraints::default()
+        };
+        check(&NodeConstraints::default(), &[taint(Effect::NoSchedule)], false);
+        check(&tolerate("gpu", Some("a100"), None), &[taint(Effect::NoSchedule)], true);
+        check(&tolerate("gpu", Some("t4"), None), &[taint(Effect::NoSchedule)], false);
+        check(&tolerate("gpu", None, Some(Effect::NoSchedule)), &[taint(Effect::NoSchedule)], true);
+        check(&tolerate("gpu", None, Some(Effect::NoSchedule)), &[taint(Effect::NoExecute)], false);
+        check(&tolerate("", None, None), &[taint(Effect::NoExecute)], true);
+        check(&tolerate("other", None, None), &[taint(Effect::NoExecute)], false);
+    }
+}

@@ -1,0 +1,284 @@
+//! What is left of recommendations so that pods can be scheduled: tables of small pods, and properties of all.
+
+use model::{
+    Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Explanation, Labels, Memory, NodeConstraints,
+    Quantity, Recommendation, ResourceList, ResourceName,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use sizing::{
+    Amounts, Ceiling, ContainerPolicy, ContainerShape, Fit, Fitting, NodeFacts, NodeRooms, Per, PodShape, Rooms, Values,
+};
+
+const MIB: i64 = 1 << 20;
+
+fn amounts(millicores: i64, mebibytes: i64) -> Amounts {
+    Amounts { cpu: Cpu::from_millicores(millicores), memory: Memory::from_bytes(mebibytes * MIB) }
+}
+
+fn list(millicores: i64, mebibytes: i64) -> ResourceList {
+    ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(mebibytes * MIB))
+}
+
+/// Containers with a request of 100m and 100Mi and no limits.
+fn pod(names: &[&str]) -> PodShape {
+    let container = |name: &&str| ContainerShape {
+        name: (*name).to_owned(),
+        cpu_request: Some(Cpu::from_millicores(100)),
+        memory_request: Some(Memory::from_bytes(100 * MIB)),
+        limits_follow: true,
+        ..ContainerShape::default()
+    };
+    PodShape { containers: names.iter().map(container).collect(), ..PodShape::default() }
+}
+
+/// Targets in millicores and MiB; the bounds are half and twice of it.
+fn recommend(targets: &[(&str, i64, i64)]) -> Recommendation {
+    let container = |(name, cpu, memory): &(&str, i64, i64)| ContainerRecommendation {
+        container_name: (*name).to_owned(),
+        target: list(*cpu, *memory),
+        lower_bound: list(cpu / 2, memory / 2),
+        upper_bound: list(cpu * 2, memory * 2),
+        uncapped_target: list(*cpu, *memory),
+    };
+    Recommendation { containers: targets.iter().map(container).collect() }
+}
+
+fn nodes(sizes: &[(i64, i64)]) -> NodeRooms {
+    let facts = sizes.iter().enumerate().map(|(index, (cpu, memory))| NodeFacts {
+        name: format!("node-{index}"),
+        labels: Labels::default(),
+        taints: Vec::new(),
+        allocatable: amounts(*cpu, *memory),
+        bound: Amounts::default(),
+    });
+    Rooms::new(facts.collect(), Vec::new(), 0.0).for_pods(&NodeConstraints::default())
+}
+
+fn ceiling(values: Values, per: Per, millicores: i64) -> Ceiling {
+    let (by, object, because) = (Cap::Quota, "compute".to_owned(), format!("at most {millicores}"));
+    Ceiling { resource: ResourceName::Cpu, values, per, most: millicores, by, object, because }
+}
+
+/// `expected` are lower bound, target and upper bound of CPU of each container.
+fn check(fitting: Fitting, targets: &[(&str, i64, i64)], expected: &[[i64; 3]]) -> Fit {
+    let mut recommendation = recommend(targets);
+    let fit = fitting.fit(&recommendation);
+    fit.apply(&mut recommendation);
+    let cpu = |list: &ResourceList| list.cpu().map_or(0, Cpu::millicores);
+    let found: Vec<_> = recommendation
+        .containers
+        .iter()
+        .map(|found| [cpu(&found.lower_bound), cpu(&found.target), cpu(&found.upper_bound)])
+        .collect();
+    assert_eq!(found, expected, "{fitting:?}");
+    let before = recommend(targets);
+    let uncapped =
+        |of: &Recommendation| of.containers.iter().map(|one| one.uncapped_target.clone()).collect::<Vec<_>>();
+    assert_eq!(uncapped(&recommendation), uncapped(&before));
+    fit
+}
+
+#[test]
+fn a_pod_is_cut_to_the_largest_node_and_its_containers_share() {
+    let (pod, rooms) = (pod(&["app", "side", "fixed"]), nodes(&[(1000, 900), (4100, 4096)]));
+    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &[], nodes: Some(&rooms) };
+    let fit = check(fitting, &[("app", 6000, 100), ("side", 2000, 100)], &[[3000, 3000, 3000], [1000, 1000, 1000]]);
+    let cuts: Vec<_> = fit.cuts().map(|(name, resource, most)| (name, resource.as_str(), most.amount)).collect();
+    assert_eq!(cuts, [("app", "cpu", 3000), ("side", "cpu", 1000)]);
+    // Where the targets fit, bounds are held where the others leave off.
+    check(fitting, &[("app", 2000, 100), ("side", 1000, 100)], &[[1000, 2000, 3000], [500, 1000, 2000]]);
+    check(fitting, &[("app", 500, 100), ("side", 500, 100)], &[[250, 500, 1000], [250, 500, 1000]]);
+}
+
+#[test]
+fn a_minimum_of_the_owner_is_kept_as_long_as_it_fits() {
+    let (pod, rooms) = (pod(&["app", "side"]), nodes(&[(4000, 4096)]));
+    let policy = |cpu| ContainerPolicy {
+        container_name: "side".to_owned(),
+        min_allowed: list(cpu, 0),
+        ..ContainerPolicy::default()
+    };
+    let targets = [("app", 6000, 100), ("side", 2000, 100)];
+    // The minimum is below, at, and above what there is.
+    for (least, expected) in [
+        (500, [[3000, 3000, 3000], [1000, 1000, 1000]]),
+        (2000, [[2000, 2000, 2000], [1000, 2000, 2000]]),
+        (1500, [[2500, 2500, 2500], [1000, 1500, 1500]]),
+    ] {
+        let policies = [policy(least)];
+        let fitting = Fitting { pod: &pod, policies: &policies, ceilings: &[], nodes: Some(&rooms) };
+        check(fitting, &targets, &expected);
+    }
+    let policies = [policy(9000)];
+    let fitting = Fitting { pod: &pod, policies: &policies, ceilings: &[], nodes: Some(&rooms) };
+    check(fitting, &[("app", 6000, 100), ("side", 9000, 100)], &[[1600, 1600, 1600], [2400, 2400, 2400]]);
+}
+
+#[test]
+fn containers_without_recommendation_keep_what_they_ask_for() {
+    let pod = PodShape { fixed_requests: amounts(900, 0), ..pod(&["app", "side"]) };
+    let rooms = nodes(&[(4000, 4096)]);
+    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &[], nodes: Some(&rooms) };
+    check(fitting, &[("app", 9000, 100)], &[[3000, 3000, 3000]]);
+    check(fitting, &[("app", 9000, 100), ("gone", 9000, 100)], &[[3000, 3000, 3000], [4500, 9000, 18_000]]);
+}
+
+#[test]
+fn limits_that_follow_count_with_their_proportion() {
+    let with_limit = |limits_follow| {
+        let mut pod = pod(&["app", "side"]);
+        pod.containers[0].cpu_limit = Some(Cpu::from_millicores(400));
+        pod.containers[0].limits_follow = limits_follow;
+        pod
+    };
+    let ceilings = [ceiling(Values::Limits, Per::Pod, 4000)];
+    for (follow, expected) in [(true, [1000, 1000, 1000]), (false, [1000, 2000, 4000])] {
+        let pod = with_limit(follow);
+        let fitting = Fitting { pod: &pod, policies: &[], ceilings: &ceilings, nodes: None };
+        check(fitting, &[("app", 2000, 100), ("side", 300, 100)], &[expected, [150, 300, 600]]);
+    }
+    let (pod, ceilings) = (with_limit(true), [ceiling(Values::Limits, Per::Container, 3000)]);
+    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &ceilings, nodes: None };
+    check(fitting, &[("app", 1000, 100), ("side", 9000, 100)], &[[500, 750, 750], [4500, 9000, 18_000]]);
+}
+
+#[test]
+fn whole_cores_stay_whole() {
+    let mut pod = pod(&["app"]);
+    pod.containers[0].whole_cores = true;
+    let rooms = nodes(&[(3900, 4096)]);
+    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &[], nodes: Some(&rooms) };
+    check(fitting, &[("app", 6000, 100)], &[[3000, 3000, 3000]]);
+    check(fitting, &[("app", 2000, 100)], &[[1000, 2000, 3000]]);
+    let ceilings = [ceiling(Values::Requests, Per::Container, 700)];
+    check(Fitting { nodes: None, ceilings: &ceilings, ..fitting }, &[("app", 2000, 100)], &[[700, 700, 700]]);
+}
+
+#[test]
+fn what_would_leave_nothing_is_left_out_and_told() {
+    let (pod, targets) = (pod(&["app", "side"]), [("app", 2000, 100)]);
+    let unchanged = [[1000, 2000, 4000]];
+    for (rooms, ceilings, why) in [
+        (nodes(&[]), vec![], "no node is known that these pods may run on"),
+        (nodes(&[(100, 4096)]), vec![], "no node has room for these pods, whatever is recommended"),
+        (nodes(&[(9000, 4096)]), vec![ceiling(Values::Requests, Per::Pod, 100)], "at most 100"),
+    ] {
+        let fitting = Fitting { pod: &pod, policies: &[], ceilings: &ceilings, nodes: Some(&rooms) };
+        let fit = check(fitting, &targets, &unchanged);
+        assert_eq!(fit.unmet().next(), Some(why));
+        assert_eq!(fit.cuts().count(), 0);
+    }
+}
+
+#[test]
+fn explanations_say_who_had_the_last_word_and_why() {
+    let (pod, rooms) = (pod(&["app"]), nodes(&[(1500, 4096)]));
+    let fitting = Fitting { pod: &pod, policies: &[], ceilings: &[], nodes: Some(&rooms) };
+    let fit = fitting.fit(&recommend(&[("app", 2000, 100)]));
+    let number = |bound, millicores| Explanation {
+        resource: ResourceName::Cpu,
+        bound,
+        percentile: 0.9,
+        usage: 0,
+        with_margin: 0,
+        confidence: 0.0,
+        with_confidence: 0,
+        minimum: 0,
+        at_least_minimum: 0,
+        by_own_policy: None,
+        rounded: Quantity::from_milli(millicores),
+        in_whole_units: Quantity::from_milli(millicores),
+        capped: Quantity::from_milli(millicores),
+        capped_by: None,
+        capped_because: None,
+    };
+    let numbers = vec![number(Bound::Lower, 1000), number(Bound::Target, 2000)];
+    let mut explanation = ContainerExplanation { numbers, ..ContainerExplanation::default() };
+    fit.explain("app", &mut explanation);
+    let found: Vec<_> =
+        explanation.numbers.iter().map(|number| (number.capped.to_string(), number.capped_by)).collect();
+    assert_eq!(found, [("1".to_owned(), None), ("1500m".to_owned(), Some(Cap::Node))]);
+    let because = explanation.numbers[1].capped_because.as_deref();
+    assert_eq!(because, Some("node node-0 has 1500m cpu left for one pod beside 0 DaemonSet pods"));
+}
+
+fn any_container() -> impl Strategy<Value = (i64, i64, i64, i64, bool, bool)> {
+    (1_i64..20_000, 1_i64..20_000, 0_i64..5000, 0_i64..5000, any::<bool>(), any::<bool>())
+}
+
+proptest! {
+    /// Containers: target, request, limit in CPU, memory target; whether they are sized and whether their limits follow.
+    #[test]
+    fn a_pod_fits_or_nothing_can_make_it(
+        containers in vec(any_container(), 1..5),
+        sizes in vec((100_i64..30_000, 100_i64..30_000), 0..4),
+        quota in proptest::option::of(1_i64..20_000),
+        limits in proptest::option::of(1_i64..20_000),
+    ) {
+        let names: Vec<String> = (0..containers.len()).map(|index| format!("c{index}")).collect();
+        let mut pod = pod(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        for (shape, (_, _, request, limit, _, follow)) in pod.containers.iter_mut().zip(&containers) {
+            shape.cpu_request = Some(Cpu::from_millicores(*request));
+            shape.cpu_limit = (limit >= request && *limit > 0).then(|| Cpu::from_millicores(*limit));
+            shape.limits_follow = *follow;
+        }
+        let targets: Vec<_> = names
+            .iter()
+            .zip(&containers)
+            .filter(|(_, container)| container.4)
+            .map(|(name, (cpu, memory, ..))| (name.as_str(), *cpu, *memory))
+            .collect();
+        let before = recommend(&targets);
+        let ceilings: Vec<_> = quota
+            .map(|most| ceiling(Values::Requests, Per::Pod, most))
+            .into_iter()
+            .chain(limits.map(|most| ceiling(Values::Limits, Per::Container, most)))
+            .collect();
+        let rooms = nodes(&sizes);
+        let fitting = Fitting { pod: &pod, policies: &[], ceilings: &ceilings, nodes: Some(&rooms) };
+        let fit = fitting.fit(&before);
+        let mut after = before.clone();
+        let cuts = fit.apply(&mut after);
+        prop_assert_eq!(cuts, fit.cuts().count() > 0);
+
+        for (old, new) in before.containers.iter().zip(&after.containers) {
+            for (old, new) in [(&old.target, &new.target), (&old.lower_bound, &new.lower_bound), (&old.upper_bound, &new.upper_bound)] {
+                prop_assert!(new.iter().zip(old.iter()).all(|((_, new), (_, old))| new <= old));
+            }
+            for (resource, target) in new.target.iter() {
+                prop_assert!(!target.is_zero());
+                prop_assert!(new.lower_bound.get(resource) <= Some(target) && Some(target) <= new.upper_bound.get(resource));
+            }
+        }
+        let unmet: Vec<_> = fit.unmet().collect();
+        let target = |name: &str| after.containers.iter().find(|found| found.container_name == name).map(|found| &found.target);
+        let requests = pod.containers.iter().map(|shape| match target(&shape.name) {
+            Some(target) => (target.cpu().unwrap().millicores(), target.memory().unwrap().bytes()),
+            None => (shape.cpu_request.unwrap().millicores(), shape.memory_request.unwrap().bytes()),
+        });
+        let (cpu, memory) = requests.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        if let Some(most) = quota.filter(|most| !unmet.contains(&format!("at most {most}").as_str())) {
+            prop_assert!(cpu <= most || targets.is_empty(), "{cpu} in {most}");
+        }
+        if unmet.is_empty() && !targets.is_empty() {
+            prop_assert!(sizes.iter().any(|size| cpu <= size.0 && memory <= size.1 * MIB), "{cpu} {memory} in {sizes:?}");
+            if let Some(most) = limits {
+                for shape in pod.containers.iter().filter(|shape| shape.limits_follow) {
+                    if let (Some(target), Some(limit)) = (target(&shape.name), shape.cpu_limit) {
+                        let request = shape.cpu_request.unwrap().millicores().max(1);
+                        let scaled = if shape.cpu_request.unwrap().millicores() == 0 {
+                            target.cpu().unwrap().millicores()
+                        } else {
+                            target.cpu().unwrap().millicores() * limit.millicores() / request
+                        };
+                        prop_assert!(scaled <= most, "{scaled} in {most}");
+                    }
+                }
+            }
+        }
+        if sizes.is_empty() && ceilings.is_empty() {
+            prop_assert_eq!(after, before);
+        }
+    }
+}
