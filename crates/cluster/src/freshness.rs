@@ -17,6 +17,14 @@ pub enum Resource {
     LimitRanges,
     /// Namespaces.
     Namespaces,
+    /// Pods that are Pending.
+    PendingPods,
+    /// Nodes.
+    Nodes,
+    /// Templates of `DaemonSet` objects in every namespace.
+    Daemons,
+    /// `ResourceQuota` objects.
+    Quotas,
 }
 
 impl Resource {
@@ -29,6 +37,10 @@ impl Resource {
             Self::Checkpoints => "verticalpodautoscalercheckpoints",
             Self::LimitRanges => "limitranges",
             Self::Namespaces => "namespaces",
+            Self::PendingPods => "pending_pods",
+            Self::Nodes => "nodes",
+            Self::Daemons => "daemonset_templates",
+            Self::Quotas => "resourcequotas",
         }
     }
 }

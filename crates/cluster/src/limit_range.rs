@@ -68,7 +68,7 @@ impl LimitRangeItem {
     }
 }
 
-fn quantities(list: BTreeMap<String, Text>) -> ResourceList {
+pub(crate) fn quantities(list: BTreeMap<String, Text>) -> ResourceList {
     list.into_iter()
         .filter_map(|(name, text)| Some((ResourceName::from(name.as_str()), text.0.parse().ok()?)))
         .collect()

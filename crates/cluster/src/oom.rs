@@ -103,6 +103,7 @@ mod tests {
                 status,
             }],
             init_containers: Vec::new(),
+            placement: None,
         }
     }
 

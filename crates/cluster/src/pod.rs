@@ -1,16 +1,18 @@
 //! A pod, trimmed to what can change a decision.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use model::Labels;
 
 use crate::owner::Owner;
-use crate::resources::{Resources, effective};
+use crate::placement::Placement;
+use crate::resources::{Asked, Resources, effective};
 use crate::table::{Entry, ObjectKey};
 
-/// A pod that is not Pending.
+/// A pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pod {
     /// Namespace and name.
@@ -29,6 +31,8 @@ pub struct Pod {
     pub containers: Vec<Container>,
     /// Names of init containers; their usage is not a sample of any container.
     pub init_containers: Vec<String>,
+    /// Where it may run and what it asks for beside; absent where nobody needs it.
+    pub placement: Option<Arc<Placement>>,
 }
 
 /// Where a pod is in its life.
@@ -94,11 +98,13 @@ pub struct Termination {
 }
 
 impl Pod {
-    /// Keeps what can change a decision.
-    pub(crate) fn trim(pod: v1::Pod) -> Self {
+    /// Keeps what can change a decision, and its placement where that is wanted.
+    pub(crate) fn trim(pod: v1::Pod, keeps_placement: bool) -> Self {
         let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
         let mut statuses: BTreeMap<String, v1::ContainerStatus> =
             status.container_statuses.into_iter().flatten().map(|status| (status.name.clone(), status)).collect();
+        let created_at = metadata.creation_timestamp.map(|time| time.0);
+        let placement = keeps_placement.then(|| Arc::new(Placement::trim(created_at, &spec)));
         Self {
             key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
             uid: metadata.uid.unwrap_or_default(),
@@ -115,7 +121,16 @@ impl Pod {
                 })
                 .collect(),
             init_containers: spec.init_containers.into_iter().flatten().map(|container| container.name).collect(),
+            placement,
         }
+    }
+
+    /// What it asks for in all; without a placement, what its containers do.
+    pub fn asked(&self) -> Asked {
+        let asked =
+            self.containers.iter().map(|container| Asked { requests: container.requests, limits: container.limits });
+        let containers = asked.fold(Asked::default(), Asked::plus);
+        self.placement.as_ref().map_or(containers, |placement| placement.total(containers))
     }
 
     /// Whether all containers have ended for good.
@@ -217,7 +232,7 @@ mod tests {
     }
 
     fn trim(pod: Value) -> Pod {
-        Pod::trim(serde_json::from_value(pod).expect("a pod"))
+        Pod::trim(serde_json::from_value(pod).expect("a pod"), false)
     }
 
     fn check(change: impl FnOnce(&mut Value), equal: bool) {
@@ -242,6 +257,19 @@ mod tests {
         assert_eq!(web.status.as_ref().expect("reported").state, ContainerState::Running);
         assert_eq!(proxy.limits, Resources { cpu: None, memory: Some(Memory::from_bytes(32 << 20)) });
         assert_eq!(proxy.status, None);
+    }
+
+    #[test]
+    fn where_a_pod_may_run_is_kept_where_that_is_wanted() {
+        let mut pod = full_pod();
+        pod["spec"]["overhead"] = json!({"cpu": "10m"});
+        pod["spec"]["nodeSelector"] = json!({"pool": "big"});
+        assert_eq!(trim(pod.clone()).placement, None);
+        assert_eq!(trim(pod.clone()).asked().requests.cpu, Some(Cpu::from_millicores(200)));
+        let pod = Pod::trim(serde_json::from_value(pod).expect("a pod"), true);
+        assert_eq!(pod.asked().requests.cpu, Some(Cpu::from_millicores(210)));
+        let placement = pod.placement.expect("kept");
+        assert_eq!(placement.constraints.selector.get("pool"), Some("big"));
     }
 
     #[test]

@@ -25,6 +25,58 @@ impl Resources {
     }
 }
 
+/// Requests and limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Requests.
+    pub requests: Resources,
+    /// Limits.
+    pub limits: Resources,
+}
+
+impl Asked {
+    pub(crate) fn of(requests: Option<&BTreeMap<String, Text>>, limits: Option<&BTreeMap<String, Text>>) -> Self {
+        Self { requests: Resources::of(requests), limits: Resources::of(limits) }
+    }
+
+    /// The limits stand in where nothing is requested, as the API server fills in pods.
+    pub(crate) fn or_limits(self) -> Self {
+        let Self { requests: Resources { cpu, memory }, limits } = self;
+        Self { requests: Resources { cpu: cpu.or(limits.cpu), memory: memory.or(limits.memory) }, limits }
+    }
+
+    /// The sum; what is set on neither side stays unset.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.each(other, i64::saturating_add)
+    }
+
+    /// The greater one of each.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        self.each(other, i64::max)
+    }
+
+    fn each(self, other: Self, combine: fn(i64, i64) -> i64) -> Self {
+        let cpu = |a: Option<Cpu>, b: Option<Cpu>| {
+            either(a.map(Cpu::millicores), b.map(Cpu::millicores), combine).map(Cpu::from_millicores)
+        };
+        let memory = |a: Option<Memory>, b: Option<Memory>| {
+            either(a.map(Memory::bytes), b.map(Memory::bytes), combine).map(Memory::from_bytes)
+        };
+        let both =
+            |a: Resources, b: Resources| Resources { cpu: cpu(a.cpu, b.cpu), memory: memory(a.memory, b.memory) };
+        Self { requests: both(self.requests, other.requests), limits: both(self.limits, other.limits) }
+    }
+}
+
+fn either(a: Option<i64>, b: Option<i64>, combine: fn(i64, i64) -> i64) -> Option<i64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(combine(a, b)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// Requests and limits: the status goes before the specification as a whole, even where it sets less.
 pub(crate) fn effective(
     status: Option<&ResourceRequirements>,

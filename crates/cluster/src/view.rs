@@ -8,9 +8,12 @@ use jiff::Timestamp;
 use crate::autoscaler::Autoscaler;
 use crate::checkpoint::Checkpoint;
 use crate::controller::{Controller, WellKnown};
+use crate::daemon::Daemon;
 use crate::freshness::{Freshness, Resource};
 use crate::limit_range::LimitRange;
+use crate::node::Node;
 use crate::pod::Pod;
+use crate::quota::Quota;
 use crate::scale::{ReadScale, Scale, ScaleKey};
 use crate::table::{Entry, ObjectKey, Table};
 
@@ -27,6 +30,14 @@ pub struct View {
     pub limit_ranges: Table<LimitRange>,
     /// Namespaces.
     pub namespaces: Table<Namespace>,
+    /// Pods that are Pending.
+    pub pending_pods: Table<Pod>,
+    /// Nodes.
+    pub nodes: Table<Node>,
+    /// `DaemonSet` objects of every namespace, by their templates.
+    pub daemons: Table<Daemon>,
+    /// `ResourceQuota` objects.
+    pub quotas: Table<Quota>,
     pub(crate) controllers: BTreeMap<WellKnown, Table<Controller>>,
     pub(crate) scales: Table<ReadScale>,
     pub(crate) freshness: BTreeMap<Resource, Freshness>,
@@ -63,7 +74,7 @@ impl View {
         self.scales.get(key).map(|read| &read.scale)
     }
 
-    /// The pods of one namespace.
+    /// The pods of one namespace that are not Pending.
     pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
         self.pods.starting_at(ObjectKey::new(namespace, "")).take_while(move |pod| pod.key.namespace == namespace)
     }

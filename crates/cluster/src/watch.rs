@@ -4,6 +4,7 @@ mod failure;
 mod feed;
 mod follow;
 mod retry;
+mod schedulable;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -43,12 +44,14 @@ pub struct Watches {
     scope: Scope,
     store: Arc<watch::Sender<View>>,
     tasks: JoinSet<()>,
+    keeps_placements: bool,
 }
 
 impl Watches {
     /// No watches yet, over the objects of `scope`.
     pub fn new(client: Client, scope: Scope) -> Self {
-        Self { client, scope, store: Arc::new(watch::Sender::new(View::default())), tasks: JoinSet::new() }
+        let store = Arc::new(watch::Sender::new(View::default()));
+        Self { client, scope, store, tasks: JoinSet::new(), keeps_placements: false }
     }
 
     /// The view, which wakes its readers only for changes that can change a decision. Borrow it briefly.
@@ -61,8 +64,8 @@ impl Watches {
     pub fn pods(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
         let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods)
             .on_change(move |change| report_kills(&report, change));
-        let scope = self.scope.clone();
-        let read = move |pod: v1::Pod| keep_within(&scope, Pod::trim(pod), |pod| &pod.key);
+        let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
+        let read = move |pod: v1::Pod| keep_within(&scope, Pod::trim(pod, keeps_placements), |pod| &pod.key);
         self.tasks.spawn(follow(self.namespaced(), Some("status.phase!=Pending"), read, feed));
         self
     }

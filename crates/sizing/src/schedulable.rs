@@ -1,7 +1,7 @@
 //! How much of a recommendation can be had: what nodes, quotas and limit ranges leave to one pod of a workload.
 //!
 //! * `pod_shape.rs`: what one pod asks for apart from what is recommended
-//! * `node_room.rs`: what nodes have left beside DaemonSets and a margin
+//! * `node_room.rs`: what nodes have left beside `DaemonSets` and a margin
 //! * `quota.rs`, `limit_range.rs`: what a namespace allows
 //! * `share.rs`: how containers share what there is
 //! * `fit.rs`: from all this to the most that each container may get

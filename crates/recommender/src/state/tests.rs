@@ -45,6 +45,7 @@ fn pod(name: &str, app: &str) -> Pod {
             status: None,
         }],
         init_containers: vec!["setup".to_owned()],
+        placement: None,
     }
 }
 

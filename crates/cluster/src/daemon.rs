@@ -1,0 +1,78 @@
+//! What the pods of a `DaemonSet` take of each node that they are allowed on, by its template.
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1;
+use model::NodeConstraints;
+
+use crate::placement::Placement;
+use crate::resources::Asked;
+use crate::table::{Entry, ObjectKey};
+
+/// A `DaemonSet`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Daemon {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Which nodes get a pod.
+    pub constraints: NodeConstraints,
+    /// What one pod asks for.
+    pub asked: Asked,
+}
+
+impl Daemon {
+    /// Keeps what can change a decision.
+    pub(crate) fn trim(object: DaemonSet) -> Self {
+        let key =
+            ObjectKey::new(object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default());
+        let spec = object.spec.template.spec.unwrap_or_default();
+        let containers = spec.containers.iter().map(asked).fold(Asked::default(), Asked::plus);
+        let placement = Placement::trim(None, &spec);
+        Self { key, asked: placement.total(containers), constraints: placement.constraints }
+    }
+}
+
+fn asked(container: &v1::Container) -> Asked {
+    let resources = container.resources.as_ref();
+    let requests = resources.and_then(|resources| resources.requests.as_ref());
+    Asked::of(requests, resources.and_then(|resources| resources.limits.as_ref())).or_limits()
+}
+
+impl Entry for Daemon {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cpu, Memory};
+    use serde_json::json;
+
+    use super::*;
+    use crate::resources::Resources;
+
+    #[test]
+    fn a_template_says_where_its_pods_go_and_what_they_take() {
+        let object = json!({
+            "metadata": {"namespace": "kube-system", "name": "proxy"},
+            "spec": {
+                "selector": {},
+                "template": {"spec": {
+                    "nodeSelector": {"os": "linux"},
+                    "containers": [
+                        {"name": "a", "resources": {"requests": {"cpu": "100m"}}},
+                        {"name": "b", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Mi"}}},
+                    ],
+                }},
+            },
+        });
+        let daemon = Daemon::trim(serde_json::from_value(object).expect("a daemon set"));
+        assert_eq!(daemon.key, ObjectKey::new("kube-system", "proxy"));
+        assert_eq!(daemon.constraints.selector.get("os"), Some("linux"));
+        // A limit without a request is the request.
+        let requests = Resources { cpu: Some(Cpu::from_millicores(1100)), memory: Some(Memory::from_bytes(1 << 20)) };
+        assert_eq!(daemon.asked.requests, requests);
+    }
+}

@@ -1,0 +1,80 @@
+//! A node, trimmed to what says which pods it could take and how large they may be.
+
+use k8s_openapi::api::core::v1;
+use model::{Labels, Taint};
+
+use crate::placement::taint;
+use crate::resources::Resources;
+use crate::table::Entry;
+
+/// A node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// All labels.
+    pub labels: Labels,
+    /// What keeps pods away, but for conditions of the moment.
+    pub taints: Vec<Taint>,
+    /// Whether it is closed to new pods (cordoned).
+    pub is_closed: bool,
+    /// What pods may ask for in all.
+    pub allocatable: Resources,
+}
+
+impl Node {
+    /// Keeps what can change a decision.
+    pub(crate) fn trim(object: v1::Node) -> Self {
+        let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
+        Self {
+            name: object.metadata.name.unwrap_or_default(),
+            labels: object.metadata.labels.unwrap_or_default().into(),
+            taints: spec.taints.into_iter().flatten().filter_map(taint).collect(),
+            is_closed: spec.unschedulable == Some(true),
+            allocatable: Resources::of(status.allocatable.as_ref()),
+        }
+    }
+}
+
+impl Entry for Node {
+    type Key = String;
+
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cpu, Effect, Memory};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn trim(object: Value) -> Node {
+        Node::trim(serde_json::from_value(object).expect("a node"))
+    }
+
+    #[test]
+    fn the_size_of_a_node_counts_however_it_is_doing_now() {
+        let mut object = json!({
+            "metadata": {"name": "n1", "labels": {"pool": "big"}},
+            "spec": {"taints": [
+                {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
+                {"key": "gpu", "value": "a", "effect": "NoSchedule"},
+                {"key": "spot", "effect": "PreferNoSchedule"},
+            ]},
+            "status": {"allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110"}},
+        });
+        let node = trim(object.clone());
+        let gpu = Taint { key: "gpu".to_owned(), value: "a".to_owned(), effect: Effect::NoSchedule };
+        let allocatable =
+            Resources { cpu: Some(Cpu::from_millicores(7910)), memory: Some(Memory::from_bytes(1 << 30)) };
+        let labels = [("pool", "big")].into_iter().collect();
+        assert_eq!(node, Node { name: "n1".to_owned(), labels, taints: vec![gpu], is_closed: false, allocatable });
+        object["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+        assert_eq!(trim(object.clone()), node);
+        object["spec"]["unschedulable"] = json!(true);
+        assert!(trim(object).is_closed);
+    }
+}

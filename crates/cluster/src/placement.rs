@@ -1,0 +1,214 @@
+//! Where a pod may run, and what it asks for beside its containers. Kept only where recommendations are to be held to what can be
+//! scheduled, since there are very many pods.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1;
+use model::{Effect, Labels, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration};
+
+use crate::resources::Asked;
+
+/// The rest of a pod's specification.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Placement {
+    /// When the pod was made.
+    pub created_at: Option<Timestamp>,
+    /// Which nodes it may run on.
+    pub constraints: NodeConstraints,
+    /// Its priority class.
+    pub priority_class: Option<String>,
+    /// Whether it has to end by some time (`activeDeadlineSeconds`).
+    pub has_deadline: bool,
+    /// What its sidecars among the init containers ask for.
+    pub sidecars: Asked,
+    /// The most that it asks for while its init containers run.
+    pub start: Asked,
+    /// What its runtime class takes for itself.
+    pub overhead: Asked,
+}
+
+impl Placement {
+    pub(crate) fn trim(created_at: Option<Timestamp>, spec: &v1::PodSpec) -> Self {
+        let (sidecars, start) = init_containers(spec);
+        let overhead = Asked::of(spec.overhead.as_ref(), None);
+        Self {
+            created_at,
+            constraints: constraints(spec),
+            priority_class: spec.priority_class_name.clone(),
+            has_deadline: spec.active_deadline_seconds.is_some(),
+            sidecars,
+            start,
+            overhead,
+        }
+    }
+
+    /// What the pod asks for in all, given what its containers ask for. Source: `PodRequests` in `k8s.io/component-helpers/resource`.
+    pub fn total(&self, containers: Asked) -> Asked {
+        containers.plus(self.sidecars).max(self.start).plus(self.overhead)
+    }
+}
+
+/// What sidecars ask for, and the most that is asked for while the pod starts: init containers run one after the other, each beside
+/// the sidecars that were started before.
+fn init_containers(spec: &v1::PodSpec) -> (Asked, Asked) {
+    let (mut sidecars, mut start) = (Asked::default(), Asked::default());
+    for container in spec.init_containers.iter().flatten() {
+        let resources = container.resources.as_ref();
+        let asked = Asked::of(
+            resources.and_then(|resources| resources.requests.as_ref()),
+            resources.and_then(|resources| resources.limits.as_ref()),
+        );
+        if container.restart_policy.as_deref() == Some("Always") {
+            sidecars = sidecars.plus(asked);
+        } else {
+            start = start.max(asked.plus(sidecars));
+        }
+    }
+    (sidecars, start)
+}
+
+/// Which nodes a pod of this specification may run on. The node that it was bound to is no constraint.
+pub(crate) fn constraints(spec: &v1::PodSpec) -> NodeConstraints {
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|node| node.required_during_scheduling_ignored_during_execution.as_ref());
+    NodeConstraints {
+        selector: spec
+            .node_selector
+            .iter()
+            .flatten()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect::<Labels>(),
+        terms: required.map(|required| required.node_selector_terms.iter().map(term).collect()),
+        tolerations: spec.tolerations.iter().flatten().filter_map(toleration).collect(),
+    }
+}
+
+fn term(term: &v1::NodeSelectorTerm) -> NodeTerm {
+    let all = |list: &Option<Vec<v1::NodeSelectorRequirement>>| list.iter().flatten().map(requirement).collect();
+    NodeTerm { labels: all(&term.match_expressions), fields: all(&term.match_fields) }
+}
+
+fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
+    let values = requirement.values.clone().unwrap_or_default();
+    let operator = match requirement.operator.as_str() {
+        "In" => NodeOperator::In,
+        "NotIn" => NodeOperator::NotIn,
+        "Exists" => NodeOperator::Exists,
+        "DoesNotExist" => NodeOperator::DoesNotExist,
+        "Gt" => NodeOperator::GreaterThan,
+        "Lt" => NodeOperator::LessThan,
+        // The API server lets none through that it does not know; one that is newer than this holds nowhere.
+        _ => return NodeRequirement { key: requirement.key.clone(), operator: NodeOperator::In, values: Vec::new() },
+    };
+    NodeRequirement { key: requirement.key.clone(), operator, values }
+}
+
+/// None for what tolerates only conditions of the moment, or less than this knows of.
+fn toleration(toleration: &v1::Toleration) -> Option<Toleration> {
+    let key = toleration.key.clone().unwrap_or_default();
+    let value = match toleration.operator.as_deref() {
+        None | Some("" | "Equal") => Some(toleration.value.clone().unwrap_or_default()),
+        Some("Exists") => None,
+        Some(_) => return None,
+    };
+    let effect = match toleration.effect.as_deref() {
+        None | Some("") => None,
+        Some(text) => Some(effect(text)?),
+    };
+    (!is_momentary(&key)).then_some(Toleration { key, value, effect })
+}
+
+/// None for a taint that keeps no pod away for long.
+pub(crate) fn taint(taint: v1::Taint) -> Option<Taint> {
+    let effect = effect(&taint.effect)?;
+    (!is_momentary(&taint.key)).then_some(Taint { key: taint.key, value: taint.value.unwrap_or_default(), effect })
+}
+
+fn effect(text: &str) -> Option<Effect> {
+    match text {
+        "NoSchedule" => Some(Effect::NoSchedule),
+        "NoExecute" => Some(Effect::NoExecute),
+        _ => None,
+    }
+}
+
+/// Whether a taint says how the node is doing now; its size counts all the same.
+fn is_momentary(key: &str) -> bool {
+    key.starts_with("node.kubernetes.io/") || key.starts_with("node.cloudprovider.kubernetes.io/")
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Cpu, Memory};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::resources::Resources;
+
+    fn placement(spec: Value) -> Placement {
+        Placement::trim(None, &serde_json::from_value(spec).expect("a specification"))
+    }
+
+    fn cpu(millicores: i64) -> Resources {
+        Resources { cpu: Some(Cpu::from_millicores(millicores)), memory: None }
+    }
+
+    /// What the pod asks for in all beside containers that ask for 100m.
+    fn check(init: &Value, overhead: &Value, expected: i64) {
+        let placement = placement(json!({"containers": [], "initContainers": init, "overhead": overhead}));
+        let total = placement.total(Asked { requests: cpu(100), limits: Resources::default() });
+        assert_eq!(total.requests, cpu(expected), "{init}");
+    }
+
+    #[test]
+    fn a_pod_asks_for_its_containers_or_for_what_its_start_takes() {
+        let once = |cpu: &str| json!({"name": "once", "resources": {"requests": {"cpu": cpu}}});
+        let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}});
+        check(&json!([]), &json!({}), 100);
+        check(&json!([once("70m")]), &json!({}), 100);
+        check(&json!([once("300m"), once("200m")]), &json!({"cpu": "10m"}), 310);
+        check(&json!([sidecar]), &json!({}), 150);
+        check(&json!([sidecar, once("300m")]), &json!({}), 350);
+        check(&json!([once("300m"), sidecar]), &json!({}), 300);
+    }
+
+    #[test]
+    fn limits_are_added_up_like_requests() {
+        let asked = json!({"requests": {"memory": "1Mi"}, "limits": {"memory": "2Mi"}});
+        let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": asked});
+        let total = placement(json!({"containers": [], "initContainers": [sidecar, sidecar]})).total(Asked::default());
+        assert_eq!(total.limits.memory, Some(Memory::from_bytes(4 << 20)));
+    }
+
+    #[test]
+    fn what_the_scheduler_heeds_is_kept() {
+        let expression = |operator: &str| json!({"key": "cores", "operator": operator, "values": ["8"]});
+        let term = json!({"matchExpressions": [expression("Gt")], "matchFields": [expression("Newer")]});
+        let tolerations = json!([
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+            {"key": "gpu", "value": "a", "effect": "NoSchedule"},
+            {"operator": "Exists"},
+            {"key": "spot", "operator": "Exists", "effect": "PreferNoSchedule"},
+        ]);
+        let constraints = placement(json!({
+            "containers": [],
+            "nodeSelector": {"pool": "big"},
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}},
+            "tolerations": tolerations,
+        }))
+        .constraints;
+        assert_eq!(constraints.selector, [("pool", "big")].into_iter().collect());
+        let requirement = |operator, values: &[&str]| NodeRequirement {
+            key: "cores".to_owned(),
+            operator,
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let expected = NodeTerm {
+            labels: vec![requirement(NodeOperator::GreaterThan, &["8"])],
+            fields: vec![requirement(NodeOperator::In, &[])],
+        };
+        assert_eq!(constraints.terms, Some(vec![expected]));
+        let gpu = Toleration { key: "gpu".to_owned(), value: Some("a".to_owned()), effect: Some(Effect::NoSchedule) };
+        let all = Toleration { key: String::new(), value: None, effect: None };
+        assert_eq!(constraints.tolerations, [gpu, all]);
+    }
+}

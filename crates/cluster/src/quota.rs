@@ -1,0 +1,121 @@
+//! A `ResourceQuota`: what the pods of a namespace may ask for in all, and which pods count.
+
+use k8s_openapi::api::core::v1;
+use model::ResourceList;
+
+use crate::limit_range::quantities;
+use crate::placement::Placement;
+use crate::table::{Entry, ObjectKey};
+
+/// A quota.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quota {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// What is allowed, by Kubernetes' names such as `requests.cpu`.
+    pub hard: ResourceList,
+    /// A pod counts that all of these are about.
+    pub scopes: Vec<QuotaScope>,
+}
+
+/// Which pods a quota counts. `NotBestEffort` is left out, since pods that are sized ask for something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QuotaScope {
+    /// Pods that have to end by some time, or those that need not.
+    HasDeadline(bool),
+    /// Pods of these priority classes; any class where the list is empty.
+    PriorityIn(Vec<String>),
+    /// Pods of other priority classes, or without; without where the list is empty.
+    PriorityNotIn(Vec<String>),
+    /// Pods that ask for nothing, or something that this does not know of.
+    Other,
+}
+
+impl Quota {
+    /// Keeps what can change a decision.
+    pub(crate) fn trim(object: v1::ResourceQuota) -> Self {
+        let key =
+            ObjectKey::new(object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default());
+        let spec = object.spec.unwrap_or_default();
+        let by_name = spec.scopes.iter().flatten().filter_map(|scope| named(scope, "Exists", Vec::new()));
+        let by_expression = spec.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
+        let by_expression = by_expression
+            .filter_map(|found| named(&found.scope_name, &found.operator, found.values.clone().unwrap_or_default()));
+        let scopes = by_name.chain(by_expression).collect();
+        Self { key, hard: quantities(spec.hard.unwrap_or_default()), scopes }
+    }
+
+    /// Whether pods of this kind count.
+    pub fn counts(&self, pod: &Placement) -> bool {
+        let is_one_of = |classes: &[String]| pod.priority_class.as_ref().is_some_and(|class| classes.contains(class));
+        self.scopes.iter().all(|scope| match scope {
+            QuotaScope::HasDeadline(has_deadline) => pod.has_deadline == *has_deadline,
+            QuotaScope::PriorityIn(classes) if classes.is_empty() => pod.priority_class.is_some(),
+            QuotaScope::PriorityIn(classes) => is_one_of(classes),
+            QuotaScope::PriorityNotIn(classes) if classes.is_empty() => pod.priority_class.is_none(),
+            QuotaScope::PriorityNotIn(classes) => !is_one_of(classes),
+            QuotaScope::Other => false,
+        })
+    }
+}
+
+fn named(scope: &str, operator: &str, values: Vec<String>) -> Option<QuotaScope> {
+    match (scope, operator) {
+        ("NotBestEffort", "Exists") => None,
+        ("Terminating", "Exists") => Some(QuotaScope::HasDeadline(true)),
+        ("NotTerminating", "Exists") => Some(QuotaScope::HasDeadline(false)),
+        ("PriorityClass", "In" | "Exists") => Some(QuotaScope::PriorityIn(values)),
+        ("PriorityClass", "NotIn" | "DoesNotExist") => Some(QuotaScope::PriorityNotIn(values)),
+        _ => Some(QuotaScope::Other),
+    }
+}
+
+impl Entry for Quota {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ResourceName;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Whether a quota counts a pod of class `high` without a deadline.
+    fn check(spec: &Value, expected: bool) {
+        let object = json!({"metadata": {"namespace": "shop", "name": "compute"}, "spec": spec});
+        let quota = Quota::trim(serde_json::from_value(object).expect("a quota"));
+        let pod = Placement { priority_class: Some("high".to_owned()), ..Placement::default() };
+        assert_eq!(quota.counts(&pod), expected, "{spec}");
+    }
+
+    #[test]
+    fn scopes_say_which_pods_count() {
+        check(&json!({}), true);
+        check(&json!({"scopes": ["NotBestEffort", "NotTerminating"]}), true);
+        check(&json!({"scopes": ["BestEffort"]}), false);
+        check(&json!({"scopes": ["NotTerminating", "Terminating"]}), false);
+        let by_class = |operator: &str, values: Value| {
+            let expression = json!({"scopeName": "PriorityClass", "operator": operator, "values": values});
+            json!({"scopeSelector": {"matchExpressions": [expression]}})
+        };
+        check(&by_class("In", json!(["low", "high"])), true);
+        check(&by_class("In", json!(["low"])), false);
+        check(&by_class("NotIn", json!(["high"])), false);
+        check(&by_class("Exists", Value::Null), true);
+        check(&by_class("DoesNotExist", Value::Null), false);
+        let newer = json!({"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"});
+        check(&json!({"scopeSelector": {"matchExpressions": [newer]}}), false);
+    }
+
+    #[test]
+    fn amounts_keep_their_names() {
+        let object = json!({"spec": {"hard": {"requests.cpu": "2", "pods": "10"}}});
+        let quota = Quota::trim(serde_json::from_value(object).expect("a quota"));
+        assert_eq!(quota.hard.get(&ResourceName::from("requests.cpu")), "2".parse().ok().as_ref());
+    }
+}
