@@ -12,6 +12,7 @@
 
 pub mod checkpoint;
 pub mod crd;
+pub mod external_metrics;
 pub mod metrics;
 mod parse;
 mod patch;

@@ -53,7 +53,7 @@ pub struct Usage {
 }
 
 /// One value that does not parse must not cost the metrics of all pods in the answer.
-fn tolerant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Quantity>, D::Error> {
+pub(crate) fn tolerant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Quantity>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(Option::<Quantity>::deserialize(value).ok().flatten())
 }

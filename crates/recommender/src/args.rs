@@ -1,8 +1,9 @@
-//! The recommender's flags: upstream's names and defaults for everything that is here.
-//!
-//! Flags of upstream that are missing here (external metrics) are refused, not ignored.
+//! The recommender's flags: upstream's names and defaults. Those of them that cannot mean anything here say so.
 
+mod external_metrics;
 mod history;
+#[cfg(test)]
+mod upstream;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use sizing::{Config, MemoryRules, Percentiles};
 
 use crate::storage::Storage;
 
+pub use external_metrics::ExternalMetricsArgs;
 pub use history::HistoryArgs;
 
 /// What sets the recommender's command line apart.
@@ -57,6 +59,9 @@ pub struct Args {
     /// Flags that say where history is.
     #[command(flatten)]
     pub history: HistoryArgs,
+    /// Flags of the source of usage.
+    #[command(flatten)]
+    pub external: ExternalMetricsArgs,
 
     /// Objects that name this recommender are handled; the one called default also handles those that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]
@@ -381,9 +386,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_there_yet_is_refused() {
+    fn what_cannot_be_meant_is_refused() {
         for line in [
-            "--use-external-metrics",
             "--checkpoints-timeout=0s",
             "--checkpoints-gc-interval=0s",
             "--feature-gates=Nonsense=true",

@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use cluster::{OomKill, View};
 use jiff::Timestamp;
 use runtime::{Activity, Condition};
-use sources::ContainerUsage;
-use sources::metrics_api::{MetricsApi, MetricsApiError};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
@@ -19,6 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::metrics::{Metrics, Steps};
 use crate::state::State;
 use crate::tell::at;
+use crate::usage::{Reading, Usage};
 
 pub(crate) use known::Shared;
 
@@ -38,7 +37,7 @@ pub(crate) struct Ingest {
     /// The checkpoints, which change too often to wake anybody.
     pub(crate) stored: watch::Receiver<View>,
     pub(crate) kills: mpsc::Receiver<OomKill>,
-    pub(crate) source: MetricsApi,
+    pub(crate) source: Usage,
     pub(crate) metrics: Metrics,
     pub(crate) interval: Duration,
     pub(crate) activity: Activity,
@@ -70,13 +69,13 @@ impl Ingest {
                 biased;
                 Some(kill) = self.kills.recv() => self.add_kills(Some(kill)),
                 Some(read) = reading.join_next() => {
-                    let usage = read.unwrap_or_else(|error| resume_unwind(error.into_panic()));
-                    self.end_round(usage, steps.take().unwrap_or_else(|| metrics.steps()));
+                    let reading = read.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+                    self.end_round(&reading, steps.take().unwrap_or_else(|| metrics.steps()));
                 }
                 _ = rounds.tick(), if reading.is_empty() => {
                     steps = Some(self.begin_round(metrics.steps()));
-                    let source = self.source.clone();
-                    reading.spawn(async move { source.read().await });
+                    let (source, pods) = (self.source.clone(), self.source.pods(&self.shared.lock()));
+                    reading.spawn(async move { source.read(pods).await });
                 }
                 changed = self.view.changed() => {
                     if changed.is_err() {
@@ -109,14 +108,11 @@ impl Ingest {
     }
 
     /// The rest of it.
-    fn end_round(&mut self, usage: Result<Vec<ContainerUsage>, MetricsApiError>, mut steps: Steps) {
-        self.metrics.source_read(usage.is_ok());
+    fn end_round(&mut self, reading: &Reading, mut steps: Steps) {
+        self.metrics.source_read(reading.is_complete);
         let now = Timestamp::now();
         block_in_place(|| {
-            match usage {
-                Ok(usage) => self.metrics.ingested(self.shared.lock().add_usage(&usage, now)),
-                Err(error) => tracing::warn!(%error, "no usage was read; recommendations stay as they are"),
-            }
+            self.metrics.ingested(self.shared.lock().add_usage(&reading.usage, now));
             self.add_kills(None);
             steps.done("LoadMetrics");
             let mut state = self.shared.lock();

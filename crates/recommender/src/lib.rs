@@ -25,6 +25,7 @@ mod serve;
 pub mod state;
 pub mod storage;
 mod tell;
+mod usage;
 
 pub use args::{Args, PROGRAM};
 pub use run::run;

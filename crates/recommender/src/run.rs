@@ -5,6 +5,7 @@ use cluster::Watches;
 use futures::future::try_join;
 use jiff::Timestamp;
 use runtime::Chassis;
+use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
 
 use crate::act::{Writer, Writes, checkpoint};
@@ -17,6 +18,7 @@ use crate::serve::Feed;
 use crate::state::{Charge, State};
 use crate::storage::Storage;
 use crate::tell::Teller;
+use crate::usage::Usage;
 
 /// The recommender's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
@@ -26,6 +28,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         sizing,
         feed,
         history,
+        external,
         recommender_name,
         recommender_interval,
         memory_saver,
@@ -44,6 +47,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
     let config = sizing.config(&feature_gates)?;
     let charge = Charge { recommender_name, memory_saver, patience: recommender_interval.0 };
+    let external = external.names(&history.container_name_label)?;
     let history = match storage {
         Storage::Prometheus => Some(history.settings(|name| std::env::var(name).ok())?),
         Storage::Checkpoint => None,
@@ -53,7 +57,10 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         state.await_history(Timestamp::now());
     }
 
-    let source = MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref());
+    let source = match external {
+        None => Usage::MetricsApi(MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref())),
+        Some(names) => Usage::External(ExternalMetrics::new(chassis.client.clone(), names), recommender_interval.0),
+    };
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
     let watches = Watches::new(chassis.client.clone(), scope);
     let metrics = Metrics::register(&chassis.registry, vec![watches.view(), stored.view()])?;

@@ -7,6 +7,7 @@ mod kills;
 mod selection;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

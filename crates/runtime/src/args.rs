@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::address::ListenAddress;
 use crate::duration::GoDuration;
 use crate::log::Format;
+use crate::no_effect::NoEffect;
+use crate::severity::Severity;
 
 /// Flags of every service.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
@@ -17,7 +19,7 @@ pub struct CommonArgs {
     #[arg(long, default_value_t = 50.0, value_parser = positive, value_name = "REQUESTS")]
     pub kube_api_qps: f64,
     /// Requests that may go to the API server at once before --kube-api-qps holds them back.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..), value_name = "REQUESTS")]
+    #[arg(long, default_value_t = 100, value_parser = whole, value_name = "REQUESTS")]
     pub kube_api_burst: u32,
     /// Where /metrics, /healthz, /livez, /readyz and /health-check are served, as host:port; no host means all interfaces.
     #[arg(long, value_name = "ADDRESS")]
@@ -37,9 +39,15 @@ pub struct CommonArgs {
     /// How log lines are written to standard error.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub log_format: Format,
-    /// Accepted because existing manifests pass it. Has no effect: every line goes to standard error.
-    #[arg(long, hide = true)]
-    pub stderrthreshold: Option<String>,
+    /// Write no log lines below this severity: info, warning, error or fatal, or 0 to 3. --log-filter wins.
+    #[arg(long, default_value_t = Severity::Info, value_name = "SEVERITY")]
+    pub stderrthreshold: Severity,
+    /// Disregard --stderrthreshold, as klog did before it heeded it.
+    #[arg(long)]
+    pub legacy_stderr_threshold_behavior: bool,
+    /// Flags that are accepted and have no effect.
+    #[command(flatten)]
+    pub no_effect: NoEffect,
 }
 
 /// Flags of a service of which one replica at a time may act.
@@ -79,6 +87,13 @@ fn positive(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
     let bounded = value.is_finite() && value > 0.0 && Duration::try_from_secs_f64(value.recip()).is_ok();
     bounded.then_some(value).ok_or_else(|| "must be more than zero".to_owned())
+}
+
+/// Upstream reads a number with a fraction and drops the fraction.
+fn whole(text: &str) -> Result<u32, String> {
+    let value = positive(text)?;
+    let whole = value as u32;
+    if whole == 0 { Err("must be at least 1".to_owned()) } else { Ok(whole) }
 }
 
 #[cfg(test)]
@@ -132,7 +147,8 @@ pub(crate) mod tests {
             "--v=4 --stderrthreshold=info --leader-elect=true --leader-elect-resource-lock=leases --kube_api_qps=5.5";
         let Args { common, election } = parse(line).unwrap();
         assert!(election.leader_elect);
-        assert_eq!(common.stderrthreshold.as_deref(), Some("info"));
+        assert_eq!((common.stderrthreshold, common.kube_api_qps), (Severity::Info, 5.5));
+        assert_eq!(parse("--kube-api-burst=7.5").unwrap().common.kube_api_burst, 7);
     }
 
     #[test]
@@ -141,7 +157,8 @@ pub(crate) mod tests {
             "--kube-api-qps=0",
             "--kube-api-qps=-1",
             "--kube-api-qps=NaN",
-            "--kube-api-burst=0",
+            "--kube-api-burst=0.5",
+            "--stderrthreshold=loud",
             "--address=8942",
             "--leader-elect-resource-lock=endpoints",
             "--tls-cert-file=a.pem",

@@ -8,6 +8,7 @@ use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::args::CommonArgs;
+use crate::severity::Severity;
 
 /// How a log line is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -35,7 +36,7 @@ pub enum LogError {
 /// Sends the process's log lines to standard error from here on, panics among them.
 pub fn init(args: &CommonArgs) -> Result<(), LogError> {
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter(args.v, &args.log_filter)?)
+        .with_env_filter(filter(args.v, threshold(args), &args.log_filter)?)
         .with_span_events(FmtSpan::NONE)
         .with_writer(std::io::stderr);
     let set = match args.log_format {
@@ -47,17 +48,19 @@ pub fn init(args: &CommonArgs) -> Result<(), LogError> {
         let backtrace = Backtrace::capture();
         tracing::error!(%panic, %backtrace, "panicked");
     }));
-    if let Some(threshold) = &args.stderrthreshold {
-        tracing::warn!(%threshold, "--stderrthreshold has no effect: every log line goes to standard error");
-    }
+    args.no_effect.warn();
     Ok(())
 }
 
-fn filter(verbosity: u8, directives: &str) -> Result<EnvFilter, ParseError> {
+fn threshold(args: &CommonArgs) -> Severity {
+    if args.legacy_stderr_threshold_behavior { Severity::Info } else { args.stderrthreshold }
+}
+
+fn filter(verbosity: u8, threshold: Severity, directives: &str) -> Result<EnvFilter, ParseError> {
     if !directives.is_empty() {
         return EnvFilter::builder().parse(directives);
     }
-    let level = level(verbosity);
+    let level = level(verbosity).min(threshold.level());
     let quiet: &[&str] = if level == LevelFilter::DEBUG { &CHATTY } else { &[] };
     let directives: Vec<_> = quiet.iter().map(|library| format!("{library}=info")).chain([level.to_string()]).collect();
     EnvFilter::builder().parse(directives.join(","))
@@ -77,22 +80,34 @@ fn level(verbosity: u8) -> LevelFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::tests::parse;
 
-    fn check(verbosity: u8, directives: &str, expected: &str) {
-        assert_eq!(filter(verbosity, directives).unwrap().to_string(), expected, "--v={verbosity} {directives:?}");
+    fn check(line: &str, expected: &str) {
+        let args = parse(line).expect(line).common;
+        let filter = filter(args.v, threshold(&args), &args.log_filter).expect(line);
+        assert_eq!(filter.to_string(), expected, "{line}");
     }
 
     #[test]
     fn verbosity_becomes_a_level_unless_directives_are_given() {
-        check(0, "", "warn");
-        check(4, "", "info");
-        check(9, "", "trace");
-        check(4, "warn,recommender=debug", "recommender=debug,warn");
-        assert!(filter(5, "").unwrap().to_string().contains("hyper=info"));
+        check("--v=0", "warn");
+        check("--v=4", "info");
+        check("--v=9", "trace");
+        check("--v=4 --log-filter=warn,recommender=debug", "recommender=debug,warn");
+        assert!(filter(5, Severity::Info, "").unwrap().to_string().contains("hyper=info"));
+    }
+
+    #[test]
+    fn lines_below_the_threshold_are_not_written() {
+        check("--stderrthreshold=info", "info");
+        check("--stderrthreshold=warning --v=9", "warn");
+        check("--stderrthreshold=2", "error");
+        check("--stderrthreshold=fatal --legacy_stderr_threshold_behavior", "info");
+        check("--stderrthreshold=error --log-filter=debug", "debug");
     }
 
     #[test]
     fn a_wrong_directive_is_refused() {
-        assert!(filter(4, "recommender=loud").is_err());
+        assert!(filter(4, Severity::Info, "recommender=loud").is_err());
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A source that fails says so and gives nothing. A value that is missing stays missing: it is never a sample of zero.
 
+pub mod external_metrics;
 pub mod metrics_api;
 pub mod prometheus;
 

@@ -44,7 +44,7 @@ impl MetricsApi {
         let answer = timeout(ANSWER_TIMEOUT, self.pods.list(&params)).await;
         let pods = answer.map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??.items;
         if pods.len() > MAX_PODS {
-            return Err(MetricsApiError::TooMany { pods: pods.len(), most: MAX_PODS });
+            return Err(MetricsApiError::TooMany { items: pods.len(), most: MAX_PODS });
         }
         Ok(pods.into_iter().flat_map(usage).collect())
     }

@@ -1,4 +1,4 @@
-//! Why the metrics API gave nothing.
+//! Why a metrics API, of resources or external ones, gave nothing.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ pub enum MetricsApiError {
     /// Nobody provides the API, or its provider is down.
     #[error("the metrics API is not available: {0}")]
     Unavailable(String),
-    /// This program may not list pod metrics.
-    #[error("listing pod metrics is not allowed: {0}")]
+    /// This program may not read metrics.
+    #[error("reading metrics is not allowed: {0}")]
     Forbidden(String),
     /// The answer is not what the API promises.
     #[error("the metrics API's answer cannot be read: {0}")]
     Malformed(#[source] serde_json::Error),
-    /// There are more pods in the answer than a cluster can have.
-    #[error("the metrics API's answer holds {pods} pods, more than {most}")]
+    /// There is more in the answer than a cluster can have.
+    #[error("the metrics API's answer holds {items} items, more than {most}")]
     TooMany {
         /// How many there are.
-        pods: usize,
+        items: usize,
         /// How many there may be.
         most: usize,
     },
     /// The API server cannot be reached, or failed in another way.
-    #[error("listing pod metrics failed: {0}")]
+    #[error("reading metrics failed: {0}")]
     Request(#[source] Error),
 }
 
@@ -62,7 +62,7 @@ mod tests {
     fn answers_without_metrics_say_why() {
         check(503, "the metrics API is not available: the reason");
         check(404, "the metrics API is not available: the reason");
-        check(403, "listing pod metrics is not allowed: the reason");
-        check(500, "listing pod metrics failed: ");
+        check(403, "reading metrics is not allowed: the reason");
+        check(500, "reading metrics failed: ");
     }
 }

@@ -1,0 +1,67 @@
+//! `ExternalMetricValueList` of `external.metrics.k8s.io/v1beta1`, as adapters such as prometheus-adapter and KEDA answer
+//! it. Read only.
+//!
+//! Source: `k8s.io/metrics/pkg/apis/external_metrics/v1beta1/types.go`. A value that does not parse is `None`, never 0.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use model::Quantity;
+use serde::{Deserialize, Deserializer};
+
+use crate::metrics::tolerant;
+
+/// Group and version of the API.
+pub const API_VERSION: &str = "external.metrics.k8s.io/v1beta1";
+
+/// The series of one metric that a selector finds.
+#[derive(Deserialize, Clone, Debug, PartialEq)]
+pub struct ExternalMetricValueList {
+    /// One entry per series.
+    #[serde(default)]
+    pub items: Vec<ExternalMetricValue>,
+}
+
+/// The newest value of one series.
+#[derive(Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalMetricValue {
+    /// What sets the series apart.
+    #[serde(default, deserialize_with = "or_default")]
+    pub metric_labels: BTreeMap<String, String>,
+    /// When it was measured.
+    pub timestamp: Time,
+    /// What was measured.
+    #[serde(default, deserialize_with = "tolerant")]
+    pub value: Option<Quantity>,
+}
+
+/// Go writes a map that was never made as null.
+fn or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_answer_of_an_adapter_is_read() {
+        let list: ExternalMetricValueList = serde_json::from_value(json!({
+            "kind": "ExternalMetricValueList", "apiVersion": API_VERSION, "metadata": {},
+            "items": [
+                {
+                    "metricName": "container_cpu", "metricLabels": {"container": "app"},
+                    "timestamp": "2026-01-01T12:34:56Z", "window": 60, "value": "117203n",
+                },
+                {"metricName": "container_cpu", "metricLabels": null, "timestamp": "2026-01-01T12:34:56Z", "value": "?"},
+            ],
+        }))
+        .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(list.items[0].metric_labels["container"], "app");
+        assert_eq!(list.items[0].value, Some("117203n".parse().unwrap()));
+        assert_eq!((&list.items[1].metric_labels, &list.items[1].value), (&BTreeMap::new(), &None));
+    }
+}

@@ -1,0 +1,160 @@
+//! Every flag that upstream's recommender 1.8 knows, with its default: a Deployment that was written for it starts ours,
+//! and means the same.
+
+use super::tests::parse;
+use super::{Args, PROGRAM};
+
+/// Source: upstream `docs/flags.md` and `pkg/recommender/config`. `v` is set by the program, the others after it by klog.
+const FLAGS: [(&str, &str); 85] = [
+    ("recommender-name", "default"),
+    ("recommender-interval", "1m0s"),
+    ("checkpoints-gc-interval", "10m0s"),
+    ("checkpoints-timeout", "1m0s"),
+    ("address", ":8942"),
+    ("storage", ""),
+    ("memory-saver", "false"),
+    ("update-worker-count", "10"),
+    ("min-checkpoints", "10"),
+    ("recommendation-margin-fraction", "0.15"),
+    ("pod-recommendation-min-cpu-millicores", "25"),
+    ("pod-recommendation-min-memory-mb", "250"),
+    ("target-cpu-percentile", "0.9"),
+    ("target-memory-percentile", "0.9"),
+    ("recommendation-lower-bound-cpu-percentile", "0.5"),
+    ("recommendation-lower-bound-memory-percentile", "0.5"),
+    ("recommendation-upper-bound-cpu-percentile", "0.95"),
+    ("recommendation-upper-bound-memory-percentile", "0.95"),
+    ("confidence-interval-cpu", "24h0m0s"),
+    ("confidence-interval-memory", "24h0m0s"),
+    ("humanize-memory", "false"),
+    ("round-cpu-millicores", "1"),
+    ("round-memory-bytes", "1"),
+    ("prometheus-address", "http://prometheus.monitoring.svc"),
+    ("prometheus-insecure", "false"),
+    ("prometheus-cadvisor-job-name", "kubernetes-cadvisor"),
+    ("history-length", "8d"),
+    ("history-resolution", "1h"),
+    ("history-cpu-metric", "container_cpu_usage_seconds_total"),
+    ("history-memory-metric", "container_memory_working_set_bytes"),
+    ("prometheus-query-timeout", "5m"),
+    ("pod-label-prefix", "pod_label_"),
+    ("metric-for-pod-labels", "up{job=\"kubernetes-pods\"}"),
+    ("pod-namespace-label", "kubernetes_namespace"),
+    ("pod-name-label", "kubernetes_pod_name"),
+    ("container-namespace-label", "namespace"),
+    ("container-pod-name-label", "pod_name"),
+    ("container-name-label", "name"),
+    ("username", ""),
+    ("password", ""),
+    ("prometheus-bearer-token", ""),
+    ("prometheus-bearer-token-file", ""),
+    ("use-external-metrics", "false"),
+    ("external-metrics-cpu-metric", ""),
+    ("external-metrics-memory-metric", ""),
+    ("memory-aggregation-interval", "24h0m0s"),
+    ("memory-aggregation-interval-count", "8"),
+    ("memory-histogram-decay-half-life", "24h0m0s"),
+    ("cpu-histogram-decay-half-life", "24h0m0s"),
+    ("oom-bump-up-ratio", "1.2"),
+    ("oom-min-bump-up-bytes", "1.048576e+08"),
+    ("cpu-integer-post-processor-enabled", "false"),
+    ("container-recommendation-max-allowed-cpu", "0"),
+    ("container-recommendation-max-allowed-memory", "0"),
+    ("kubeconfig", ""),
+    ("kube-api-qps", "50"),
+    ("kube-api-burst", "100"),
+    ("profiling", "false"),
+    ("vpa-object-namespace", ""),
+    ("ignored-vpa-object-namespaces", ""),
+    ("feature-gates", ""),
+    ("leader-elect", "false"),
+    ("leader-elect-lease-duration", "15s"),
+    ("leader-elect-renew-deadline", "10s"),
+    ("leader-elect-retry-period", "2s"),
+    ("leader-elect-resource-lock", "leases"),
+    ("leader-elect-resource-name", "vpa-recommender-lease"),
+    ("leader-elect-resource-namespace", "kube-system"),
+    ("v", "4"),
+    ("add-dir-header", "false"),
+    ("alsologtostderr", "false"),
+    ("legacy-stderr-threshold-behavior", "false"),
+    ("log-backtrace-at", ":0"),
+    ("log-dir", ""),
+    ("log-file", ""),
+    ("log-file-max-size", "1800"),
+    ("logtostderr", "true"),
+    ("one-output", "false"),
+    ("skip-headers", "false"),
+    ("skip-log-headers", "false"),
+    ("stderrthreshold", "0"),
+    ("vmodule", ""),
+    // The same once more, as klog spells them.
+    ("log_backtrace_at", ":0"),
+    ("log_file_max_size", "1800"),
+    ("skip_log_headers", "false"),
+];
+
+fn shown(words: &[String]) -> String {
+    let words = std::iter::once("recommender".to_owned()).chain(words.iter().cloned());
+    let args: Args = PROGRAM.try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+    format!("{args:?}")
+}
+
+#[test]
+fn every_flag_of_upstream_is_known_and_has_upstreams_default() {
+    let nothing = shown(&[]);
+    let mut all = Vec::new();
+    for (flag, default) in FLAGS {
+        let word = format!("--{flag}={default}");
+        assert_eq!(shown(std::slice::from_ref(&word)), nothing, "{word}");
+        all.push(word);
+    }
+    assert_eq!(shown(&all), nothing);
+}
+
+#[test]
+fn a_flag_with_a_value_of_its_own_is_heard() {
+    let nothing = shown(&[]);
+    for (flag, default) in FLAGS {
+        let other = match default {
+            "true" => "false",
+            "false" => "true",
+            "0" => "2",
+            "leases" => continue,
+            "" if flag == "storage" => "prometheus",
+            "" if flag == "feature-gates" => "PerVPAConfig=true",
+            number if number.parse::<f64>().is_ok() => "3",
+            duration if duration.ends_with('s') && duration.starts_with(|digit: char| digit.is_ascii_digit()) => "7s",
+            "5m" | "1h" | "8d" => "6h",
+            ":8942" => ":1",
+            _ => "other",
+        };
+        assert_ne!(shown(&[format!("--{flag}={other}")]), nothing, "--{flag}={other}");
+    }
+}
+
+#[test]
+fn the_arguments_of_upstreams_manifests_start_the_recommender_without_a_word_about_flags() {
+    for line in [
+        // deploy/recommender-deployment.yaml, and its variants for high availability and external metrics.
+        "--v=4 --stderrthreshold=info",
+        "--v=4 --stderrthreshold=info --leader-elect=true",
+        "--v=4 --stderrthreshold=info --recommender-name=performance --prometheus-address=http://prometheus.default.svc.cluster.local:9090",
+        "--v=8 --stderrthreshold=info --use-external-metrics=true --external-metrics-cpu-metric=cpu --external-metrics-memory-metric=mem",
+        // The Helm chart's, and what distributions pass.
+        "--address=:8942 --leader-elect=true --leader-elect-resource-name=vpa-recommender-lease --leader-elect-resource-namespace=kube-system",
+        "--logtostderr --v=1 -v 2 --memory-saver --recommendation-margin-fraction=0.1 --oom-bump-up-ratio=1.3 --feature-gates=InPlace=true,PerVPAConfig=true",
+    ] {
+        let args = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(args.common.no_effect.iter().count(), 0, "{line}");
+        assert!(args.sizing.config(&args.feature_gates).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn the_readme_names_every_flag_without_effect() {
+    let readme = include_str!("../../README.md");
+    for flag in runtime::no_effect::FLAGS {
+        assert!(readme.contains(&format!("`--{}`", flag.name)), "--{}", flag.name);
+    }
+}

@@ -1,0 +1,81 @@
+//! klog's severities: `--stderrthreshold` names one, or its number, and less severe lines are not written.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tracing::level_filters::LevelFilter;
+
+/// How severe a log line is at least.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Every line that the verbosity lets through.
+    #[default]
+    Info,
+    /// Warnings and errors.
+    Warning,
+    /// Errors.
+    Error,
+    /// What ends a process. Here that is an error like others.
+    Fatal,
+}
+
+/// Not a severity.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected info, warning, error, fatal or 0 to 3")]
+pub struct SeverityError;
+
+impl FromStr for Severity {
+    type Err = SeverityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_ascii_lowercase().as_str() {
+            "info" | "0" => Ok(Self::Info),
+            "warning" | "1" => Ok(Self::Warning),
+            "error" | "2" => Ok(Self::Error),
+            "fatal" | "3" => Ok(Self::Fatal),
+            _ => Err(SeverityError),
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Fatal => "fatal",
+        })
+    }
+}
+
+impl Severity {
+    /// The most talkative level that it lets through.
+    pub(crate) fn level(self) -> LevelFilter {
+        match self {
+            Self::Info => LevelFilter::TRACE,
+            Self::Warning => LevelFilter::WARN,
+            Self::Error | Self::Fatal => LevelFilter::ERROR,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn severities_are_written_as_words_or_numbers() {
+        for (text, expected) in [
+            ("INFO", Ok(Severity::Info)),
+            ("0", Ok(Severity::Info)),
+            ("warning", Ok(Severity::Warning)),
+            ("Error", Ok(Severity::Error)),
+            ("3", Ok(Severity::Fatal)),
+            ("4", Err(SeverityError)),
+            ("", Err(SeverityError)),
+        ] {
+            assert_eq!(text.parse::<Severity>(), expected, "{text}");
+        }
+    }
+}

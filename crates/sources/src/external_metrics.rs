@@ -1,0 +1,242 @@
+//! Usage of containers as an adapter of `external.metrics.k8s.io/v1beta1` has it: a metric for CPU, one for memory.
+//!
+//! As upstream does, one request per pod and metric, with the selector of the pod's autoscaler and `pod=NAME`; a label of
+//! each value names the container. Unlike there, a request that fails costs its pod only, a value keeps its own time, and
+//! a metric without value is no zero. A pass ends when its time is up or too much has failed; the next one begins where it
+//! ended. Source: upstream `recommender/input/metrics/metrics_source.go`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use api::external_metrics::{API_VERSION, ExternalMetricValue, ExternalMetricValueList};
+use form_urlencoded::byte_serialize;
+use futures::StreamExt as _;
+use futures::stream;
+use jiff::Timestamp;
+use kube::Client;
+use model::{ContainerRef, Cpu, Memory, Requirement, Sample, Selector};
+use thiserror::Error;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::ContainerUsage;
+use crate::metrics_api::MetricsApiError;
+
+/// How long one answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Requests at the same time.
+const CONCURRENCY: usize = 10;
+/// After so many failures the adapter is left alone until the next pass.
+const MAX_FAILURES: usize = 20;
+/// The most series in the answer for one pod: far more than it can have containers.
+const MAX_SERIES: usize = 10_000;
+
+/// Which metrics tell usage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalMetricNames {
+    cpu: Option<String>,
+    memory: Option<String>,
+    container_label: String,
+}
+
+/// A name that cannot be part of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0:?} is not the name of a metric")]
+pub struct NameError(String);
+
+impl ExternalMetricNames {
+    /// The metric of CPU in cores, the one of memory in bytes, and the label that names the container.
+    pub fn new(cpu: Option<String>, memory: Option<String>, container_label: String) -> Result<Self, NameError> {
+        for name in cpu.iter().chain(&memory) {
+            // What client-go refuses in a path, and what no adapter has.
+            if matches!(name.as_str(), "" | "." | "..")
+                || name.contains(['/', '%'])
+                || name.contains(char::is_whitespace)
+            {
+                return Err(NameError(name.clone()));
+            }
+        }
+        Ok(Self { cpu, memory, container_label })
+    }
+
+    fn metrics(&self) -> Vec<(Resource, &str)> {
+        let metrics = [(Resource::Cpu, &self.cpu), (Resource::Memory, &self.memory)];
+        metrics.into_iter().filter_map(|(resource, name)| Some((resource, name.as_deref()?))).collect()
+    }
+}
+
+/// A pod whose usage is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodQuestion {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// The selector of its autoscaler, in the canonical text.
+    pub selector: String,
+}
+
+impl PodQuestion {
+    /// The usage of one of the pods that a selector finds.
+    pub fn new(namespace: &str, pod: &str, selector: &Selector) -> Self {
+        let own = Requirement::In("pod".to_owned(), [pod.to_owned()].into());
+        let selector = Selector::new(selector.requirements().iter().cloned().chain([own])).to_string();
+        Self { namespace: namespace.to_owned(), pod: pod.to_owned(), selector }
+    }
+}
+
+/// What one pass has read.
+#[derive(Debug, Default)]
+pub struct Pass {
+    /// Samples.
+    pub usage: Vec<ContainerUsage>,
+    /// How many requests failed.
+    pub failed: usize,
+    /// How many were not made, because time was up or too much had failed.
+    pub left_out: usize,
+    /// Why the first one failed.
+    pub problem: Option<MetricsApiError>,
+}
+
+/// The external metrics API of a cluster. Clones share where the next pass begins.
+#[derive(Clone)]
+pub struct ExternalMetrics {
+    client: Client,
+    names: ExternalMetricNames,
+    /// The first pod that the pass before did not come to.
+    begin: Arc<Mutex<Option<PodQuestion>>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Resource {
+    Cpu,
+    Memory,
+}
+
+impl ExternalMetrics {
+    /// Asks through `client`, which bounds the size of answers and the rate of requests.
+    pub fn new(client: Client, names: ExternalMetricNames) -> Self {
+        Self { client, names, begin: Arc::default() }
+    }
+
+    /// The current usage of these pods, as far as it can be had within `time`.
+    pub async fn read(&self, mut pods: Vec<PodQuestion>, time: Duration) -> Pass {
+        let until = Instant::now() + time;
+        pods.sort_unstable();
+        if let Some(begin) = self.begin().take() {
+            let first = pods.partition_point(|pod| *pod < begin);
+            pods.rotate_left(first);
+        }
+        let (pass, asked) = self.pass(&pods, until).await;
+        *self.begin() = (pass.left_out > 0).then(|| pods.into_iter().nth(asked)).flatten();
+        pass
+    }
+
+    fn begin(&self) -> MutexGuard<'_, Option<PodQuestion>> {
+        self.begin.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for one pod after the other; gives how many were asked for in full.
+    async fn pass(&self, pods: &[PodQuestion], until: Instant) -> (Pass, usize) {
+        let metrics = &self.names.metrics();
+        let questions = pods.len() * metrics.len();
+        let asked = (0..questions).map(|question| async move {
+            self.ask(&pods[question / metrics.len()], metrics[question % metrics.len()].1).await
+        });
+        // In order, so that what is not reached is the rest.
+        let mut answers = stream::iter(asked).buffered(CONCURRENCY);
+        let (mut pass, mut samples, mut done) = (Pass::default(), Samples::default(), 0);
+        while pass.failed < MAX_FAILURES
+            && let Ok(Some(answer)) = timeout_at(until, answers.next()).await
+        {
+            let (pod, (resource, _)) = (&pods[done / metrics.len()], metrics[done % metrics.len()]);
+            done += 1;
+            match answer {
+                Ok(values) => samples.add(pod, resource, values, &self.names.container_label),
+                Err(error) => {
+                    pass.failed += 1;
+                    pass.problem.get_or_insert(error);
+                }
+            }
+        }
+        pass.left_out = questions - done;
+        pass.usage = samples.into_usage();
+        (pass, done.checked_div(metrics.len()).unwrap_or(0))
+    }
+
+    async fn ask(&self, pod: &PodQuestion, metric: &str) -> Result<Vec<ExternalMetricValue>, MetricsApiError> {
+        let request = http::Request::get(path(pod, metric)).body(Vec::new());
+        let request = request.map_err(|error| MetricsApiError::Request(kube::Error::HttpError(error)))?;
+        let answer = timeout(ANSWER_TIMEOUT, self.client.request::<ExternalMetricValueList>(request)).await;
+        let items = answer.map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??.items;
+        if items.len() > MAX_SERIES {
+            return Err(MetricsApiError::TooMany { items: items.len(), most: MAX_SERIES });
+        }
+        Ok(items)
+    }
+}
+
+/// Neither part holds white space, which is what the encodings of paths and forms differ in.
+fn path(pod: &PodQuestion, metric: &str) -> String {
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    let selector = encoded(&pod.selector).replace('+', "%20");
+    let (namespace, metric) = (encoded(&pod.namespace), encoded(metric));
+    format!("/apis/{API_VERSION}/namespaces/{namespace}/{metric}?labelSelector={selector}")
+}
+
+/// CPU and memory of one container at one time are one sample.
+#[derive(Default)]
+struct Samples(BTreeMap<(ContainerRef, Timestamp), Sample>);
+
+impl Samples {
+    fn add(&mut self, pod: &PodQuestion, resource: Resource, values: Vec<ExternalMetricValue>, label: &str) {
+        for ExternalMetricValue { mut metric_labels, timestamp, value } in values {
+            let (Some(container), Some(value)) = (metric_labels.remove(label), value) else { continue };
+            let container = ContainerRef { namespace: pod.namespace.clone(), pod: pod.pod.clone(), container };
+            let at = timestamp.0;
+            let sample = self.0.entry((container, at)).or_insert(Sample { at, cpu: None, memory: None });
+            match resource {
+                Resource::Cpu => sample.cpu = Some(Cpu::from(&value)),
+                Resource::Memory => sample.memory = Some(Memory::from(&value)),
+            }
+        }
+    }
+
+    fn into_usage(self) -> Vec<ContainerUsage> {
+        self.0.into_iter().map(|((container, _), sample)| ContainerUsage { container, sample }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_path(selector: &str, metric: &str, expected: &str) {
+        let selector = selector.parse().expect(selector);
+        let path = path(&PodQuestion::new("shop", "web-1", &selector), metric);
+        assert_eq!(path, format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/{expected}"));
+    }
+
+    #[test]
+    fn the_selector_is_the_autoscalers_and_the_pods_name() {
+        check_path("app=web", "container_cpu", "container_cpu?labelSelector=app%3Dweb%2Cpod%3Dweb-1");
+        check_path("", "cpu|cores", "cpu%7Ccores?labelSelector=pod%3Dweb-1");
+        check_path("app in (a, b)", "m", "m?labelSelector=app%20in%20%28a%2Cb%29%2Cpod%3Dweb-1");
+    }
+
+    #[test]
+    fn a_name_that_would_be_another_path_is_refused() {
+        for (name, is_name) in [
+            ("cpu", true),
+            ("a:b.c|d", true),
+            ("", false),
+            ("..", false),
+            ("a/b", false),
+            ("%2f", false),
+            ("a b", false),
+        ] {
+            let names = ExternalMetricNames::new(None, Some(name.to_owned()), "name".to_owned());
+            assert_eq!(names.is_ok(), is_name, "{name:?}");
+        }
+    }
+}
