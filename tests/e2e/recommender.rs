@@ -4,6 +4,7 @@ mod crowd;
 mod deployed;
 mod failures;
 mod feed;
+mod policies;
 mod room;
 
 use anyhow::{Result, bail, ensure};

@@ -1,10 +1,11 @@
 //! The `CustomResourceDefinition`s, made from the types.
 //!
 //! The types give the schema of `v1`. What a derive cannot say is added here: upstream still lists `v1beta2`, unserved;
-//! optional fields may be absent but not `null`; no field has a default. `make manifests` writes the result into
+//! optional fields may be absent but not `null`; no field of upstream's kinds has a default. `make manifests` writes the result into
 //! `deploy/crds`, and a golden test holds the two together.
 
 mod beta;
+mod policy;
 mod shape;
 mod yaml;
 
@@ -15,11 +16,12 @@ use kube::CustomResourceExt;
 
 use crate::{checkpoint::VerticalPodAutoscalerCheckpoint, vpa::VerticalPodAutoscaler};
 
+pub use policy::{cluster_sizing_policy, sizing_policy};
 pub use yaml::{Manifest, manifests};
 
 /// Every definition in this crate.
-pub fn all() -> [CustomResourceDefinition; 2] {
-    [vertical_pod_autoscaler(), vertical_pod_autoscaler_checkpoint()]
+pub fn all() -> [CustomResourceDefinition; 4] {
+    [vertical_pod_autoscaler(), vertical_pod_autoscaler_checkpoint(), sizing_policy(), cluster_sizing_policy()]
 }
 
 /// `verticalpodautoscalers.autoscaling.k8s.io`: `v1`, and `v1beta2` as a deprecated version that is not served.

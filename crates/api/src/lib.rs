@@ -1,7 +1,9 @@
-//! The Kubernetes objects that Plimsoll reads and writes, exactly as the upstream Vertical Pod Autoscaler 1.8 defines them.
+//! The Kubernetes objects that Plimsoll reads and writes: those of the upstream Vertical Pod Autoscaler exactly as 1.8 defines
+//! them, and our own.
 //!
 //! * [`vpa`]: `VerticalPodAutoscaler` of `autoscaling.k8s.io/v1`, its defaults, its conditions and the patch of its status.
 //! * [`checkpoint`]: `VerticalPodAutoscalerCheckpoint` of `autoscaling.k8s.io/v1`.
+//! * [`sizing_policy`]: `SizingPolicy` and `ClusterSizingPolicy` of `plimsoll.dev/v1alpha1`.
 //! * [`metrics`]: `PodMetrics` of `metrics.k8s.io/v1beta1`, read only.
 //! * [`crd`]: the `CustomResourceDefinition`s made from these types; `make manifests` writes them into `deploy/crds`.
 //!
@@ -17,6 +19,7 @@ pub mod metrics;
 mod parse;
 mod patch;
 mod schema;
+pub mod sizing_policy;
 pub mod vpa;
 
 pub use parse::ParseError;

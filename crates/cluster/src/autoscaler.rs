@@ -15,7 +15,8 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub struct Autoscaler {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The object. Of its metadata only name, namespace, uid, generation, creation time and annotations are kept.
+    /// The object. Of its metadata only name, namespace, uid, generation, creation time, labels, annotations and owners are
+    /// kept.
     pub object: VerticalPodAutoscaler,
 }
 
@@ -67,7 +68,9 @@ fn strip(metadata: ObjectMeta) -> ObjectMeta {
         uid: metadata.uid,
         generation: metadata.generation,
         creation_timestamp: metadata.creation_timestamp,
+        labels: metadata.labels.filter(|labels| !labels.is_empty()),
         annotations: annotations.filter(|annotations| !annotations.is_empty()),
+        owner_references: metadata.owner_references.filter(|owners| !owners.is_empty()),
         ..ObjectMeta::default()
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet}
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use model::{ParseSelectorError, Selector};
+use model::{Labels, ParseSelectorError, Selector};
 
 use crate::owner::Owner;
 use crate::table::{Entry, ObjectKey};
@@ -62,6 +62,15 @@ impl WellKnown {
         }
     }
 
+    /// Group and version.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::CronJob | Self::Job => "batch/v1",
+            Self::ReplicationController => "v1",
+            Self::DaemonSet | Self::Deployment | Self::ReplicaSet | Self::StatefulSet => "apps/v1",
+        }
+    }
+
     /// The name in URLs.
     pub fn plural(self) -> &'static str {
         match self {
@@ -81,6 +90,8 @@ impl WellKnown {
 pub struct Controller {
     /// Namespace and name.
     pub key: ObjectKey,
+    /// Its own labels; none if a well-known controller made it, since nobody asks then.
+    pub labels: Labels,
     /// Which pods are its own, or why its selector cannot be read.
     pub selector: Result<Selector, ParseSelectorError>,
     /// The controller that made it.
@@ -91,10 +102,13 @@ pub struct Controller {
 
 impl Controller {
     fn new(metadata: ObjectMeta, selector: Result<Selector, ParseSelectorError>, replicas: Option<i32>) -> Self {
+        let owner = Owner::controller(metadata.owner_references);
+        let is_part = owner.as_ref().is_some_and(|owner| WellKnown::of_kind(&owner.kind).is_some());
         Self {
             key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
+            labels: metadata.labels.filter(|_| !is_part).map(Labels::from).unwrap_or_default(),
             selector,
-            owner: Owner::controller(metadata.owner_references),
+            owner,
             replicas,
         }
     }
@@ -212,6 +226,20 @@ mod tests {
         check::<Job>(&json!({"selector": selector, "template": template, "parallelism": 5}), &web, Some(5));
         let schedule = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}});
         check::<CronJob>(&schedule, &web, None);
+    }
+
+    #[test]
+    fn labels_are_kept_of_what_nobody_well_known_made() {
+        let check = |owner: &str, expected: &str| {
+            let owner = json!([{"apiVersion": "v1", "kind": owner, "name": "o", "uid": "u", "controller": true}]);
+            let metadata =
+                json!({"namespace": "shop", "name": "web", "labels": {"tier": "a"}, "ownerReferences": owner});
+            let object = json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}});
+            let controller = Controller::from(serde_json::from_value::<ReplicaSet>(object).expect("a ReplicaSet"));
+            assert_eq!(controller.labels.to_string(), expected);
+        };
+        check("Deployment", "");
+        check("Rollout", "tier=a");
     }
 
     #[test]

@@ -25,6 +25,10 @@ pub enum Resource {
     Daemons,
     /// `ResourceQuota` objects.
     Quotas,
+    /// `SizingPolicy` objects.
+    Policies,
+    /// `ClusterSizingPolicy` objects.
+    ClusterPolicies,
 }
 
 impl Resource {
@@ -41,6 +45,8 @@ impl Resource {
             Self::Nodes => "nodes",
             Self::Daemons => "daemonset_templates",
             Self::Quotas => "resourcequotas",
+            Self::Policies => "sizingpolicies",
+            Self::ClusterPolicies => "clustersizingpolicies",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Scale subresources of objects of kinds that are not well known: what the API server said when asked.
 
 mod keep;
+mod question;
 mod read;
 
 use model::WorkloadRef;
@@ -9,6 +10,7 @@ use crate::owner::Owner;
 use crate::table::Entry;
 
 pub(crate) use keep::keep;
+pub use question::ScaleQuestions;
 
 /// Names the scale subresource of one object, whatever the version of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,10 @@
 //! Everything that is known of the cluster, as plain tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use model::{Labels, WorkloadRef};
 
 use crate::autoscaler::Autoscaler;
 use crate::checkpoint::Checkpoint;
@@ -13,6 +14,7 @@ use crate::freshness::{Freshness, Resource};
 use crate::limit_range::LimitRange;
 use crate::node::Node;
 use crate::pod::Pod;
+use crate::policy::Policy;
 use crate::quota::Quota;
 use crate::scale::{ReadScale, Scale, ScaleKey};
 use crate::table::{Entry, ObjectKey, Table};
@@ -38,6 +40,12 @@ pub struct View {
     pub daemons: Table<Daemon>,
     /// `ResourceQuota` objects.
     pub quotas: Table<Quota>,
+    /// `SizingPolicy` objects. One that stops parsing stays as it last was.
+    pub policies: Table<Policy>,
+    /// `ClusterSizingPolicy` objects. One that stops parsing stays as it last was.
+    pub cluster_policies: Table<Policy>,
+    /// Workloads of which it is asked whether something above them can be scaled, besides the targets of autoscalers.
+    pub(crate) questioned: BTreeSet<WorkloadRef>,
     pub(crate) controllers: BTreeMap<WellKnown, Table<Controller>>,
     pub(crate) scales: Table<ReadScale>,
     pub(crate) freshness: BTreeMap<Resource, Freshness>,
@@ -48,6 +56,8 @@ pub struct View {
 pub struct Namespace {
     /// Its name.
     pub name: String,
+    /// Its labels.
+    pub labels: Labels,
 }
 
 impl Entry for Namespace {
@@ -62,6 +72,11 @@ impl View {
     /// The controller of a well-known kind.
     pub fn controller(&self, kind: WellKnown, key: &ObjectKey) -> Option<&Arc<Controller>> {
         self.controllers.get(&kind)?.get(key)
+    }
+
+    /// All controllers of a well-known kind, by namespace and name.
+    pub fn controllers(&self, kind: WellKnown) -> impl Iterator<Item = &Arc<Controller>> {
+        self.controllers.get(&kind).into_iter().flat_map(Table::iter)
     }
 
     /// The controllers of one kind, to change them.

@@ -16,12 +16,14 @@ use k8s_openapi::api::core::v1;
 use kube::api::{Api, DynamicObject};
 use kube::core::ApiResource;
 use kube::{Client, Resource as _};
+use model::Labels;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use api::ParseError;
 use api::checkpoint::VerticalPodAutoscalerCheckpoint;
+use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::VerticalPodAutoscaler;
 
 use crate::autoscaler::{self, Autoscaler};
@@ -31,7 +33,8 @@ use crate::freshness::Resource;
 use crate::limit_range::LimitRange;
 use crate::oom::{OomKill, oom_kills};
 use crate::pod::Pod;
-use crate::scale;
+use crate::policy::Policy;
+use crate::scale::{self, ScaleQuestions};
 use crate::scope::Scope;
 use crate::table::{Change, ObjectKey};
 use crate::view::{Namespace, View};
@@ -137,10 +140,34 @@ impl Watches {
         let scope = self.scope.clone();
         let read = move |object: v1::Namespace| {
             let name = object.metadata.name.unwrap_or_default();
-            if scope.includes(&name) { Reading::Keep(Namespace { name }) } else { Reading::Outside(name) }
+            let labels = object.metadata.labels.map(Labels::from).unwrap_or_default();
+            if scope.includes(&name) { Reading::Keep(Namespace { name, labels }) } else { Reading::Outside(name) }
         };
         self.tasks.spawn(follow(Api::<v1::Namespace>::all(self.client.clone()), None, read, feed));
         self
+    }
+
+    /// Watches `SizingPolicy` objects, and those of the cluster with the namespaces that they select unless only one
+    /// namespace is looked at. One that does not parse is logged and counted; its last good state stays.
+    #[must_use]
+    pub fn policies(mut self) -> Self {
+        let api = self.loosely_typed::<SizingPolicy>();
+        let feed = Feed::new(Resource::Policies, &self.store, |view| &mut view.policies);
+        let scope = self.scope.clone();
+        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Policy::trim), feed));
+        if self.scope.namespace.is_some() {
+            return self;
+        }
+        let api = self.loosely_typed::<ClusterSizingPolicy>();
+        let feed = Feed::new(Resource::ClusterPolicies, &self.store, |view| &mut view.cluster_policies);
+        let scope = self.scope.clone();
+        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Policy::trim_cluster), feed));
+        self.namespaces()
+    }
+
+    /// Asks for more scale subresources than the targets of autoscalers need.
+    pub fn scale_questions(&self) -> ScaleQuestions {
+        ScaleQuestions::new(Arc::clone(&self.store))
     }
 
     /// Keeps the scale subresources current that the targets of autoscalers ask for.

@@ -1,11 +1,12 @@
-//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch each, and in
-//! `act/checkpoint.rs` the checkpoints and in `act/event.rs` events.
+//! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch each, in
+//! `act/checkpoint.rs` the checkpoints, in `act/policy.rs` the objects of sizing policies, and in `act/event.rs` events.
 //!
 //! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that the status of an object
 //! that was deleted and made again in the meantime is not written to its successor.
 
 pub(crate) mod checkpoint;
 mod event;
+pub(crate) mod policy;
 pub(crate) mod queue;
 mod writes;
 

@@ -9,6 +9,7 @@
 //! * [`act`]: the only writes.
 //! * [`storage`]: where history comes from that is older than this process.
 //! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones first.
+//! * `sizing_policies`: VPA objects for whole namespaces.
 //! * `serve`: the feed to the other services.
 //! * [`metrics`]: what is measured about all this.
 
@@ -22,6 +23,7 @@ pub mod metrics;
 mod policies;
 mod run;
 mod serve;
+mod sizing_policies;
 pub mod state;
 pub mod storage;
 mod tell;

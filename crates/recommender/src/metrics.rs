@@ -5,6 +5,7 @@ mod checkpoints;
 mod freshness;
 mod history;
 mod objects;
+mod policies;
 mod source;
 
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use crate::state::{Decision, Ingested};
 use checkpoints::Checkpoints;
 use freshness::WatchFreshness;
 pub use history::HistoryMetrics;
+use policies::PolicyMetrics;
 use source::SourceFreshness;
 
 const LATENCY_BUCKETS: [f64; 19] = [
@@ -49,6 +51,8 @@ pub struct Metrics {
     pub(crate) checkpoints: Checkpoints,
     /// Fetching of history.
     pub history: HistoryMetrics,
+    /// What becomes of sizing policies.
+    pub(crate) policies: PolicyMetrics,
 }
 
 impl Metrics {
@@ -100,6 +104,7 @@ impl Metrics {
             source: SourceFreshness::new()?,
             checkpoints: Checkpoints::new()?,
             history: HistoryMetrics::new()?,
+            policies: PolicyMetrics::new()?,
         };
         metrics.start_at_zero();
         let all: [Box<dyn Collector>; 11] = [
@@ -115,7 +120,8 @@ impl Metrics {
             Box::new(metrics.checkpoints.clone()),
             Box::new(WatchFreshness::new(views)?),
         ];
-        all.into_iter().chain(metrics.history.collectors()).try_for_each(|collector| registry.register(collector))?;
+        let others = metrics.history.collectors().into_iter().chain(metrics.policies.collectors());
+        all.into_iter().chain(others).try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)
     }
 

@@ -2,19 +2,21 @@
 
 use anyhow::anyhow;
 use cluster::Watches;
-use futures::future::try_join;
+use futures::future::try_join3;
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
 
-use crate::act::{Writer, Writes, checkpoint};
+use crate::act::{Writer, Writes, checkpoint, policy};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, scope};
 use crate::checkpoint::keep::Keeper;
 use crate::history::Fetching;
 use crate::ingest::{Ingest, Shared, waiting_kills};
 use crate::metrics::Metrics;
 use crate::serve::Feed;
+use crate::sizing_policies::keep::Keeper as PolicyKeeper;
+use crate::sizing_policies::watch::watch as watch_policies;
 use crate::state::{Charge, State};
 use crate::storage::Storage;
 use crate::tell::Teller;
@@ -52,7 +54,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         Storage::Prometheus => Some(history.settings(|name| std::env::var(name).ok())?),
         Storage::Checkpoint => None,
     };
-    let mut state = State::new(charge, config).map_err(|error| anyhow!("--{error}"))?;
+    let mut state = State::new(charge.clone(), config).map_err(|error| anyhow!("--{error}"))?;
     if history.is_some() {
         state.await_history(Timestamp::now());
     }
@@ -62,8 +64,18 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         Some(names) => Usage::External(ExternalMetrics::new(chassis.client.clone(), names), recommender_interval.0),
     };
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
+    let policies = Watches::new(chassis.client.clone(), scope.clone());
     let watches = Watches::new(chassis.client.clone(), scope);
-    let metrics = Metrics::register(&chassis.registry, vec![watches.view(), stored.view()])?;
+    let metrics = Metrics::register(&chassis.registry, vec![watches.view(), stored.view(), policies.view()])?;
+    let policy_keeper = PolicyKeeper {
+        view: watches.view(),
+        policies: policies.view(),
+        questions: watches.scale_questions(),
+        recommender: charge.recommender_name.clone(),
+        writer: policy::Writer::new(chassis.client.clone()),
+        workers: usize::from(update_worker_count),
+        metrics: metrics.clone(),
+    };
     let (kills, report) = waiting_kills(metrics.clone());
     let mut watches = watches.pods(report).controllers().autoscalers().scales();
     let shared = Shared::new(state);
@@ -91,6 +103,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
     chassis.tasks.spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
+    chassis.tasks.spawn_until_shutdown("policy watch", watch_policies(chassis.client.clone(), policies));
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
 
     let feed = Feed::start(feed, &shared, &chassis)?;
@@ -110,8 +123,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             let teller =
                 Teller::new(shared.clone(), told, writes, metrics.clone(), leading.clone()).run(shutdown.clone());
             // Boxed, since it holds the writes of all workers.
-            let checkpoints = Box::pin(keeper.clone().run(leading, shutdown.clone()));
-            async { try_join(teller, checkpoints).await.map(|((), ())| ()) }
+            let checkpoints = Box::pin(keeper.clone().run(leading.clone(), shutdown.clone()));
+            let policies = Box::pin(policy_keeper.clone().run(leading, shutdown.clone()));
+            async { try_join3(teller, checkpoints, policies).await.map(|((), (), ())| ()) }
         })
         .await
 }

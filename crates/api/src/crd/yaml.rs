@@ -44,9 +44,10 @@ fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, serde_yaml_n
 
 /// Readers of YAML 1.1, such as kubectl, take a bare `Off` for a boolean.
 fn quote_boolean(line: &str) -> Cow<'_, str> {
-    match line.split_once("- ") {
-        Some((indent, item)) if indent.trim().is_empty() && BOOLEANS.contains(&item.to_ascii_lowercase().as_str()) => {
-            Cow::Owned(format!("{indent}- \"{item}\""))
+    let value = ["- ", "default: "].into_iter().find_map(|before| line.trim_start().strip_prefix(before));
+    match value {
+        Some(word) if BOOLEANS.contains(&word.to_ascii_lowercase().as_str()) => {
+            Cow::Owned(format!("{}\"{word}\"", line.strip_suffix(word).unwrap_or_default()))
         }
         _ => Cow::Borrowed(line),
     }
@@ -75,6 +76,7 @@ mod tests {
         for (line, expected) in [
             ("    - Off", "    - \"Off\""),
             ("- y", "- \"y\""),
+            ("    default: Off", "    default: \"Off\""),
             ("    - Auto", "    - Auto"),
             ("- name: Off", "- name: Off"),
             ("    description: words - off", "    description: words - off"),

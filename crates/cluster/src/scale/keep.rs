@@ -48,9 +48,12 @@ pub(crate) async fn keep(client: Client, store: Arc<watch::Sender<View>>) {
     }
 }
 
-/// The subresources that decide what the targets of all autoscalers are, as far as that is known already.
+/// The subresources that decide what the targets of all autoscalers are and what else was asked, as far as that is known
+/// already.
 fn needed(view: &View) -> BTreeSet<ScaleKey> {
-    view.autoscalers.iter().flat_map(|autoscaler| target::scales(view, &autoscaler.target())).collect()
+    let targets = view.autoscalers.iter().flat_map(|autoscaler| target::scales(view, &autoscaler.target()));
+    let questioned = view.questioned.iter().flat_map(|workload| target::scales(view, workload));
+    targets.chain(questioned).collect()
 }
 
 fn forget(store: &watch::Sender<View>, due: &mut BTreeMap<ScaleKey, Instant>, needed: &BTreeSet<ScaleKey>) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Selector, WorkloadRef};
+use model::{Labels, Selector, WorkloadRef};
 
 use super::{Resolution, resolve, scales, topmost};
 use crate::controller::{Controller, WellKnown};
@@ -52,6 +52,7 @@ fn view(things: Vec<Thing>) -> View {
             Known(kind, name, owner) => {
                 let controller = Controller {
                     key: ObjectKey::new("shop", name),
+                    labels: Labels::default(),
                     selector: Ok(Selector::match_labels([("of", name)])),
                     owner,
                     replicas: Some(1),

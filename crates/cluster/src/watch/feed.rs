@@ -141,13 +141,15 @@ impl<T: Entry> Feed<T> {
 
 #[cfg(test)]
 mod tests {
+    use model::Labels;
+
     use super::*;
     use crate::view::Namespace;
 
     type Verb = fn(&Feed<Namespace>);
 
     fn keep(name: &str) -> Reading<Namespace> {
-        Reading::Keep(Namespace { name: name.to_owned() })
+        Reading::Keep(Namespace { name: name.to_owned(), labels: Labels::default() })
     }
 
     fn broken(name: &str) -> Reading<Namespace> {

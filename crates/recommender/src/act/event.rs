@@ -11,7 +11,7 @@ use kube::{Client, Resource as _};
 use crate::decide::HistoryNews;
 
 /// Who reports.
-const CONTROLLER: &str = "plimsoll-recommender";
+pub(super) const CONTROLLER: &str = "plimsoll-recommender";
 
 /// Writes events.
 #[derive(Clone)]

@@ -85,6 +85,7 @@ impl Cluster {
     fn deploy(&mut self, name: &str) {
         let controller = Controller {
             key: ObjectKey::new("shop", name),
+            labels: Labels::default(),
             selector: Ok(Selector::match_labels([("app", name)])),
             owner: None,
             replicas: Some(1),

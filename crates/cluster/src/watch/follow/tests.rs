@@ -8,6 +8,7 @@ use http::{Request, Response};
 use k8s_openapi::api::core::v1;
 use kube::client::Body;
 use kube::{Api, Client};
+use model::Labels;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
@@ -93,7 +94,11 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
     let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
     let read = |object: v1::Namespace| {
         let name = object.metadata.name.unwrap_or_default();
-        if name == "broken" { Reading::Broken(name, "broken".to_owned()) } else { Reading::Keep(Namespace { name }) }
+        if name == "broken" {
+            Reading::Broken(name, "broken".to_owned())
+        } else {
+            Reading::Keep(Namespace { name, labels: Labels::default() })
+        }
     };
     let following = tokio::spawn(follow(Api::all(Client::new(service, "default")), None, read, feed));
     end.await.expect("the script is played to its end");

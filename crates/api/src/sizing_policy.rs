@@ -1,0 +1,301 @@
+//! `SizingPolicy` and `ClusterSizingPolicy` of `plimsoll.dev/v1alpha1`: sizing for all workloads that selectors mean, without
+//! one `VerticalPodAutoscaler` written by hand for each.
+//!
+//! Upstream has no such kind. What its own object says per workload is said here in the same words, with the same types.
+
+mod selector;
+mod status;
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::parse::ParseError;
+use crate::vpa::{DEFAULT_RECOMMENDER, EvictionRequirement, PodResourcePolicy, StartupBoost, UpdateMode};
+
+pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
+pub use status::{CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, SizingPolicyStatus, status_patch};
+
+/// The group of kinds that are Plimsoll's own.
+pub const GROUP: &str = "plimsoll.dev";
+/// `apiVersion` of both kinds.
+pub const API_VERSION: &str = "plimsoll.dev/v1alpha1";
+/// Label of the objects that a policy made: the name of the policy.
+pub const POLICY_LABEL: &str = "plimsoll.dev/policy";
+/// The longest name of a policy: it is the value of a label.
+pub const MAX_NAME: usize = 63;
+
+/// Which workloads get a `VerticalPodAutoscaler`, and what is in it.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "plimsoll.dev",
+    version = "v1alpha1",
+    kind = "SizingPolicy",
+    plural = "sizingpolicies",
+    namespaced,
+    shortname = "szp",
+    status = "SizingPolicyStatus",
+    derive = "PartialEq",
+    doc = "Makes a VerticalPodAutoscaler for each workload of its namespace that it selects, and keeps it as it says here.",
+    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.updateMode"),
+    printcolumn(name = "Selected", type_ = "integer", json_path = ".status.selected"),
+    printcolumn(name = "Managed", type_ = "integer", json_path = ".status.managed"),
+    printcolumn(name = "Conflicts", type_ = "integer", json_path = ".status.conflicts"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Overridden", type_ = "integer", json_path = ".status.overridden", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+pub struct SizingPolicySpec {
+    /// Selects workloads by their own labels. Absent means all workloads of these kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+
+    /// Kinds of workload. Absent means Deployment, StatefulSet and DaemonSet. A workload that another one controls, such as
+    /// a ReplicaSet of a Deployment, is never selected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 7), extend("x-kubernetes-list-type" = "set"))]
+    pub kinds: Vec<WorkloadKind>,
+
+    /// When the resources of the pods are changed. The default is Off: recommend only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "update_mode")]
+    pub update_mode: Option<UpdateMode>,
+
+    /// Pods are evicted only while their workload has at least this many live replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub min_replicas: Option<i32>,
+
+    /// Conditions on an eviction; all of them must hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub eviction_requirements: Vec<EvictionRequirement>,
+
+    /// A container killed for lack of memory within this many seconds of its start makes its pod a candidate for
+    /// eviction.
+    #[serde(default, rename = "evictAfterOOMSeconds", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub evict_after_oom_seconds: Option<i32>,
+
+    /// Limits on what may be recommended, per container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_policy: Option<PodResourcePolicy>,
+
+    /// More CPU for the pods while they start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup_boost: Option<StartupBoost>,
+
+    /// How sizes are found. Absent means the way of the Vertical Pod Autoscaler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizing: Option<Sizing>,
+
+    /// The recommender in charge of this policy and of the objects that it makes. Absent means the one called default.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub recommender: String,
+}
+
+/// Which workloads of which namespaces get a `VerticalPodAutoscaler`, and what is in it.
+#[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "plimsoll.dev",
+    version = "v1alpha1",
+    kind = "ClusterSizingPolicy",
+    plural = "clustersizingpolicies",
+    shortname = "cszp",
+    status = "SizingPolicyStatus",
+    derive = "PartialEq",
+    doc = "Makes a VerticalPodAutoscaler for each workload that it selects in the namespaces that it selects, and keeps it as \
+           it says here. A SizingPolicy of the workload's namespace goes before it.",
+    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.updateMode"),
+    printcolumn(name = "Selected", type_ = "integer", json_path = ".status.selected"),
+    printcolumn(name = "Managed", type_ = "integer", json_path = ".status.managed"),
+    printcolumn(name = "Conflicts", type_ = "integer", json_path = ".status.conflicts"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Overridden", type_ = "integer", json_path = ".status.overridden", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterSizingPolicySpec {
+    /// Selects namespaces by their labels. Absent means all. kube-system and the namespaces of Plimsoll itself are left out
+    /// unless the label kubernetes.io/metadata.name names them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace_selector: Option<LabelSelector>,
+
+    /// Everything else is as in a policy of one namespace.
+    #[serde(flatten)]
+    pub policy: SizingPolicySpec,
+}
+
+/// A kind of workload.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WorkloadKind {
+    /// `batch/v1` `CronJob`
+    CronJob,
+    /// `apps/v1` `DaemonSet`
+    DaemonSet,
+    /// `apps/v1` `Deployment`
+    Deployment,
+    /// `batch/v1` `Job`
+    Job,
+    /// `apps/v1` `ReplicaSet`
+    ReplicaSet,
+    /// `v1` `ReplicationController`
+    ReplicationController,
+    /// `apps/v1` `StatefulSet`
+    StatefulSet,
+}
+
+/// The kinds that a policy means if it does not say.
+pub const DEFAULT_KINDS: [WorkloadKind; 3] =
+    [WorkloadKind::Deployment, WorkloadKind::StatefulSet, WorkloadKind::DaemonSet];
+
+/// How sizes are found.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.settings) || self.settings.all(key, key != 'policy' && key.matches('^[a-z0-9]([-a-z0-9]{0,54}[a-z0-9])?$'))",
+        "message": "settings have names of lower-case letters, digits and hyphens, at most 56 of them, and none is called policy",
+    },
+    {
+        "rule": "self.policy != 'vpa' || !has(self.settings) || size(self.settings) == 0",
+        "message": "the policy vpa has no settings: they are flags of the recommender and fields of resourcePolicy",
+    },
+]))]
+pub struct Sizing {
+    /// Name of the way.
+    pub policy: SizingMethod,
+    /// Its settings, as in the annotations plimsoll.dev/sizing-KEY of a VerticalPodAutoscaler.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "settings")]
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Name of a way to find sizes.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum SizingMethod {
+    /// The Vertical Pod Autoscaler's.
+    #[default]
+    Vpa,
+    /// Crane's resource recommender.
+    Crane,
+    /// Google Autopilot's moving windows.
+    AutopilotWindow,
+    /// Google Autopilot's ensemble of models.
+    AutopilotMl,
+}
+
+impl SizingMethod {
+    /// The name as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Vpa => "vpa",
+            Self::Crane => "crane",
+            Self::AutopilotWindow => "autopilot-window",
+            Self::AutopilotMl => "autopilot-ml",
+        }
+    }
+}
+
+impl WorkloadKind {
+    /// The kind as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CronJob => "CronJob",
+            Self::DaemonSet => "DaemonSet",
+            Self::Deployment => "Deployment",
+            Self::Job => "Job",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
+            Self::StatefulSet => "StatefulSet",
+        }
+    }
+}
+
+impl SizingPolicySpec {
+    /// The kinds that are meant.
+    pub fn effective_kinds(&self) -> &[WorkloadKind] {
+        if self.kinds.is_empty() { &DEFAULT_KINDS } else { &self.kinds }
+    }
+
+    /// The update mode with its default.
+    pub fn effective_update_mode(&self) -> UpdateMode {
+        self.update_mode.unwrap_or(UpdateMode::Off)
+    }
+
+    /// Whether the recommender of this name is in charge of the policy.
+    pub fn is_handled_by(&self, recommender: &str) -> bool {
+        let wanted = if self.recommender.is_empty() { DEFAULT_RECOMMENDER } else { &self.recommender };
+        wanted == recommender
+    }
+}
+
+/// Reads a policy of a namespace, or says which of its fields cannot be read.
+pub fn parse(object: serde_json::Value) -> Result<SizingPolicy, ParseError> {
+    crate::parse::parse(object)
+}
+
+/// Reads a policy of the cluster, or says which of its fields cannot be read.
+pub fn parse_cluster(object: serde_json::Value) -> Result<ClusterSizingPolicy, ParseError> {
+    crate::parse::parse(object)
+}
+
+/// A new kind needs no deprecated Auto.
+fn update_mode(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "InPlace"]})
+}
+
+fn settings(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 32,
+        "additionalProperties": {"type": "string", "maxLength": 4096},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn both_kinds_say_the_same_in_the_same_words() {
+        let rules = json!({
+            "selector": {"matchLabels": {"tier": "web"}},
+            "kinds": ["Deployment", "CronJob"],
+            "updateMode": "InPlaceOrRecreate",
+            "minReplicas": 3,
+            "evictAfterOOMSeconds": 60,
+            "resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "2"}}]},
+            "sizing": {"policy": "autopilot-window", "settings": {"cpu-statistic": "p95"}},
+            "recommender": "frugal",
+        });
+        let spec: SizingPolicySpec = serde_json::from_value(rules.clone()).expect("a spec");
+        assert_eq!(serde_json::to_value(&spec).expect("JSON"), rules);
+        let mut of_cluster = rules;
+        of_cluster["namespaceSelector"] = json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]});
+        let cluster: ClusterSizingPolicySpec = serde_json::from_value(of_cluster.clone()).expect("a spec");
+        assert_eq!(cluster.policy, spec);
+        assert_eq!(serde_json::to_value(&cluster).expect("JSON"), of_cluster);
+    }
+
+    #[test]
+    fn a_policy_that_says_nothing_recommends_for_the_usual_kinds_and_is_the_default_recommenders() {
+        let spec: SizingPolicySpec = serde_json::from_value(json!({})).expect("a spec");
+        assert_eq!(spec.effective_kinds(), DEFAULT_KINDS);
+        assert_eq!(spec.effective_update_mode(), UpdateMode::Off);
+        assert!(spec.is_handled_by("default") && !spec.is_handled_by("frugal"));
+    }
+
+    #[test]
+    fn ways_of_sizing_are_written_as_in_annotations() {
+        for method in [SizingMethod::Vpa, SizingMethod::Crane, SizingMethod::AutopilotWindow, SizingMethod::AutopilotMl]
+        {
+            assert_eq!(serde_json::to_value(method).expect("JSON"), json!(method.as_str()));
+        }
+    }
+}

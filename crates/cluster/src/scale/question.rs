@@ -1,0 +1,28 @@
+//! Asks for the scale subresources above workloads that no autoscaler points at yet.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::WorkloadRef;
+use tokio::sync::watch;
+
+use crate::view::View;
+
+/// Says of which workloads the view should know what is above them.
+#[derive(Debug, Clone)]
+pub struct ScaleQuestions(Arc<watch::Sender<View>>);
+
+impl ScaleQuestions {
+    pub(crate) fn new(store: Arc<watch::Sender<View>>) -> Self {
+        Self(store)
+    }
+
+    /// From now on these, and no others. The answers come with the view.
+    pub fn ask(&self, workloads: BTreeSet<WorkloadRef>) {
+        self.0.send_if_modified(|view| {
+            let is_new = view.questioned != workloads;
+            view.questioned = workloads;
+            is_new
+        });
+    }
+}

@@ -1,0 +1,68 @@
+//! What becomes of sizing policies.
+
+use prometheus::core::Collector;
+use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts};
+
+use crate::act::policy::Outcome;
+use crate::sizing_policies::plan::{Action, Tally};
+
+/// Counts of policies, of what they mean, and of writes on their behalf.
+#[derive(Debug, Clone)]
+pub(crate) struct PolicyMetrics {
+    policies: IntGauge,
+    workloads: IntGaugeVec,
+    writes: IntCounterVec,
+}
+
+impl PolicyMetrics {
+    pub(super) fn new() -> Result<Self, prometheus::Error> {
+        let metrics = Self {
+            policies: IntGauge::new(
+                "vpa_recommender_sizing_policies",
+                "Sizing policies that this recommender is in charge of; 0 on a stand-by.",
+            )?,
+            workloads: IntGaugeVec::new(
+                Opts::new(
+                    "vpa_recommender_sizing_policy_workloads",
+                    "Workloads that sizing policies mean, by what became of them; 0 on a stand-by.",
+                ),
+                &["state"],
+            )?,
+            writes: IntCounterVec::new(
+                Opts::new(
+                    "vpa_recommender_sizing_policy_writes_total",
+                    "Writes of VPA objects on behalf of sizing policies.",
+                ),
+                &["operation", "result"],
+            )?,
+        };
+        metrics.counted(&[]);
+        for operation in Action::NAMES {
+            for result in Outcome::NAMES {
+                metrics.writes.with_label_values(&[operation, result]);
+            }
+        }
+        Ok(metrics)
+    }
+
+    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 3] {
+        [Box::new(self.policies.clone()), Box::new(self.workloads.clone()), Box::new(self.writes.clone())]
+    }
+
+    /// What all policies came to.
+    pub(crate) fn counted(&self, tallies: &[Tally]) {
+        let set = |state: &str, count: &dyn Fn(&Tally) -> usize| {
+            let sum: usize = tallies.iter().map(count).sum();
+            self.workloads.with_label_values(&[state]).set(i64::try_from(sum).unwrap_or(i64::MAX));
+        };
+        self.policies.set(i64::try_from(tallies.len()).unwrap_or(i64::MAX));
+        set("managed", &|tally| tally.managed);
+        set("conflicting", &|tally| tally.conflicts.count);
+        set("overridden", &|tally| tally.overridden.count);
+    }
+
+    /// What became of one write.
+    pub(crate) fn written(&self, action: &Action, outcome: &Outcome) {
+        self.writes.with_label_values(&[action.name(), outcome.name()]).inc();
+    }
+}

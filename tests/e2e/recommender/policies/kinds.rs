@@ -1,0 +1,127 @@
+//! What the API server accepts and refuses of policies.
+
+use anyhow::{Result, ensure};
+use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
+use e2e::{namespace, shared};
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
+use kube::{Error, Resource};
+use serde_json::{Value, json};
+
+/// Creates a policy, without keeping it, for a recommender that nobody runs.
+async fn create<K: Resource<DynamicType = ()>>(
+    api: &Api<DynamicObject>,
+    name: &str,
+    spec: &Value,
+) -> Result<Value, Error> {
+    let object = json!({
+        "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": {"name": name}, "spec": spec,
+    });
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    let made = api.create(&params, &serde_json::from_value(object).map_err(Error::SerdeError)?).await?;
+    serde_json::to_value(made).map_err(Error::SerdeError)
+}
+
+async fn both() -> Result<(Api<DynamicObject>, Api<DynamicObject>)> {
+    let client = shared().await?.client().await?;
+    let namespace = namespace(&client, "kinds").await?;
+    let own = Api::namespaced_with(client.clone(), &namespace, &ApiResource::erase::<SizingPolicy>(&()));
+    Ok((own, Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&()))))
+}
+
+fn expression(operator: &str, values: &[&str]) -> Value {
+    json!({"selector": {"matchExpressions": [{"key": "tier", "operator": operator, "values": values}]}})
+}
+
+fn sizing(policy: &str, settings: &Value) -> Value {
+    json!({"sizing": {"policy": policy, "settings": settings}})
+}
+
+#[tokio::test]
+async fn what_makes_sense_is_accepted_and_off_unless_it_says_otherwise() -> Result<()> {
+    let (own, cluster) = both().await?;
+    for spec in [
+        json!({}),
+        json!({"selector": {}}),
+        json!({"selector": {"matchLabels": {"tier": "web"}}}),
+        expression("In", &["web"]),
+        expression("NotIn", &["web", "back"]),
+        expression("Exists", &[]),
+        json!({"kinds": ["CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"]}),
+        json!({"updateMode": "InPlaceOrRecreate", "minReplicas": 1, "evictAfterOOMSeconds": 60}),
+        json!({"evictionRequirements": [{"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}]}),
+        json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}}),
+        json!({"resourcePolicy": {"containerPolicies": [{"containerName": "app", "minAllowed": {"cpu": "50m", "memory": 5}}]}}),
+        json!({"startupBoost": {"cpu": {"type": "Factor", "factor": 2}}}),
+        sizing("vpa", &json!({})),
+        sizing("crane", &json!({"cpu-request-percentile": "0.95"})),
+        sizing("autopilot-ml", &json!({"overrun-weight": "2"})),
+        json!({"recommender": "frugal"}),
+    ] {
+        let mut expected = spec.clone();
+        if spec["updateMode"].is_null() {
+            expected["updateMode"] = "Off".into();
+        }
+        assert_eq!(create::<SizingPolicy>(&own, "web", &spec).await?["spec"], expected);
+        assert_eq!(create::<ClusterSizingPolicy>(&cluster, "web", &spec).await?["spec"], expected);
+    }
+    create::<SizingPolicy>(&own, &"a".repeat(63), &json!({})).await?;
+    let namespaces = json!({"namespaceSelector": {"matchLabels": {"team": "a"}}});
+    assert_eq!(
+        create::<ClusterSizingPolicy>(&cluster, "web", &namespaces).await?["spec"]["namespaceSelector"],
+        namespaces["namespaceSelector"]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_and_the_field_is_named() -> Result<()> {
+    let (own, cluster) = both().await?;
+    let values = "values are required when operator is In or NotIn and forbidden otherwise";
+    let names = "settings have names of lower-case letters, digits and hyphens";
+    for (spec, expected) in [
+        (json!({"selector": "tier=web"}), "spec.selector"),
+        (expression("In", &[]), values),
+        (expression("Exists", &["web"]), values),
+        (expression("Like", &["web"]), "spec.selector.matchExpressions[0].operator: Unsupported value: \"Like\""),
+        (json!({"kinds": []}), "spec.kinds: Invalid value"),
+        (json!({"kinds": ["Pod"]}), "spec.kinds[0]: Unsupported value: \"Pod\""),
+        (json!({"kinds": ["Job", "Job"]}), "spec.kinds[1]: Duplicate value: \"Job\""),
+        (json!({"updateMode": "Auto"}), "spec.updateMode: Unsupported value: \"Auto\""),
+        (json!({"updateMode": "Sometimes"}), "\"Off\", \"Initial\", \"Recreate\", \"InPlaceOrRecreate\", \"InPlace\""),
+        (json!({"minReplicas": 0}), "spec.minReplicas"),
+        (json!({"evictAfterOOMSeconds": 0}), "spec.evictAfterOOMSeconds"),
+        (
+            json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "On"}]}}),
+            "spec.resourcePolicy.containerPolicies[0].mode: Unsupported value: \"On\"",
+        ),
+        (
+            json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "much"}}]}}),
+            "spec.resourcePolicy.containerPolicies[0].maxAllowed.cpu",
+        ),
+        (json!({"startupBoost": {"cpu": {"type": "Factor"}}}), "factor is required when type is Factor"),
+        (json!({"sizing": {}}), "spec.sizing.policy: Required value"),
+        (sizing("best", &json!({})), "spec.sizing.policy: Unsupported value: \"best\""),
+        (sizing("crane", &json!({"policy": "vpa"})), names),
+        (sizing("crane", &json!({"CPU": "1"})), names),
+        (sizing("crane", &json!({"a".repeat(57): "1"})), names),
+        (sizing("vpa", &json!({"margin": "1"})), "the policy vpa has no settings"),
+    ] {
+        refused(create::<SizingPolicy>(&own, "web", &spec).await, expected, &spec)?;
+        refused(create::<ClusterSizingPolicy>(&cluster, "web", &spec).await, expected, &spec)?;
+    }
+    let long = create::<SizingPolicy>(&own, &"a".repeat(64), &json!({})).await;
+    refused(long, "the name has at most 63 characters", &json!("a long name"))?;
+    // The field of the other kind is no field here.
+    let foreign = create::<SizingPolicy>(&own, "web", &json!({"namespaceSelector": {}})).await?;
+    ensure!(foreign["spec"]["namespaceSelector"].is_null(), "{foreign:#}");
+    Ok(())
+}
+
+fn refused(result: Result<Value, Error>, expected: &str, spec: &Value) -> Result<()> {
+    let message = match result {
+        Err(Error::Api(status)) if status.code == 422 => status.message.clone(),
+        other => anyhow::bail!("{spec} is not refused: {other:?}"),
+    };
+    ensure!(message.contains(expected), "{spec}: {message}");
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! A recommender of one namespace, with no more rights than a Role of that namespace gives: what `deploy/` grants, less what
+//! lies outside of namespaces.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{eventually, kubectl, namespace, program, repository, shared};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use kube::config::{AuthInfo, Kubeconfig};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use super::base::PATIENCE;
+use super::room::{PolicyRoom, whole};
+
+/// What a Role cannot grant.
+const OUTSIDE: [&str; 3] = ["namespaces", "clustersizingpolicies", "clustersizingpolicies/status"];
+
+#[tokio::test]
+async fn in_one_namespace_a_role_is_enough() -> Result<()> {
+    let client = shared().await?.client().await?;
+    let room = PolicyRoom::new(client.clone(), &namespace(&client, "scoped").await?);
+    let folder = tempfile::tempdir()?;
+    let log = folder.path().join("recommender.log");
+    let _recommender = start(&room.namespace, folder.path(), &log).await?;
+    room.deploy("one", "web").await?;
+    let mine = room.by_hand("mine", "two").await?;
+    room.deploy("two", "web").await?;
+    room.policy("web", &json!({})).await?;
+    room.policy_when("web", "one is made", |status| whole(status, 2, 1, 1, 0)).await?;
+    room.await_event("web", "AutoscalersWritten").await?;
+    room.patch_policy("web", &json!({"spec": {"updateMode": "Initial"}})).await?;
+    room.autoscaler_when("plimsoll-deployment-one", "it is changed, and has its status", |object| {
+        object["spec"]["updatePolicy"]["updateMode"] == "Initial" && object["status"]["conditions"].is_array()
+    })
+    .await?;
+    room.patch_policy("web", &json!({"spec": {"selector": {"matchLabels": {"tier": "none"}}}})).await?;
+    room.await_names(&["mine"]).await?;
+    room.policy_when("web", "nothing is left", |status| whole(status, 0, 0, 0, 0)).await?;
+    assert_eq!(room.autoscaler("mine").await?, mine);
+    let log = std::fs::read_to_string(log)?;
+    ensure!(!log.to_lowercase().contains("forbidden"), "{log}");
+    Ok(())
+}
+
+async fn start(namespace: &str, folder: &Path, log: &Path) -> Result<Child> {
+    let kubeconfig = kubeconfig(namespace, folder).await?;
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    Command::new(program("recommender")?)
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .arg(format!("--address=127.0.0.1:{port}"))
+        .arg(format!("--vpa-object-namespace={namespace}"))
+        .args(["--recommender-name=e2e", "--leader-elect=false", "--recommender-interval=1s"])
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(log)?)
+        .kill_on_drop(true)
+        .spawn()
+        .context("start a recommender")
+}
+
+/// The credentials of an account that has the Role and nothing else.
+async fn kubeconfig(namespace: &str, folder: &Path) -> Result<PathBuf> {
+    let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "recommender"});
+    let subject = json!({"kind": "ServiceAccount", "name": "recommender", "namespace": namespace});
+    let metadata = json!({"name": "recommender", "namespace": namespace});
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
+        {"apiVersion": rbac, "kind": "Role", "metadata": metadata, "rules": rules()?},
+        {"apiVersion": rbac, "kind": "RoleBinding", "metadata": metadata, "roleRef": reference, "subjects": [subject]},
+    ]});
+    let file = folder.join("role.json");
+    std::fs::write(&file, objects.to_string())?;
+    kubectl(&["apply", "-f", file.to_str().context("the path is text")?]).await?;
+    let make_token = async || kubectl(&["-n", namespace, "create", "token", "recommender", "--duration=1h"]).await;
+    let token = eventually("the account has a token", PATIENCE, make_token).await?;
+    let mut config = Kubeconfig::read_from(shared().await?.kubeconfig())?;
+    for user in &mut config.auth_infos {
+        user.auth_info = Some(AuthInfo { token: Some(token.trim().to_owned().into()), ..AuthInfo::default() });
+    }
+    let path = folder.join("kubeconfig");
+    std::fs::write(&path, serde_yaml_ng::to_string(&config)?)?;
+    Ok(path)
+}
+
+fn rules() -> Result<Vec<PolicyRule>> {
+    let text = std::fs::read_to_string(repository().join("deploy/base/recommender/rbac.yaml"))?;
+    for document in serde_yaml_ng::Deserializer::from_str(&text) {
+        let object = Value::deserialize(document)?;
+        if object["kind"] == "ClusterRole" {
+            let mut rules = serde_json::from_value::<ClusterRole>(object)?.rules.unwrap_or_default();
+            for rule in &mut rules {
+                rule.resources.get_or_insert_default().retain(|resource| !OUTSIDE.contains(&resource.as_str()));
+            }
+            rules.retain(|rule| rule.resources.as_ref().is_some_and(|resources| !resources.is_empty()));
+            return Ok(rules);
+        }
+    }
+    anyhow::bail!("deploy/ has no ClusterRole")
+}
