@@ -58,8 +58,10 @@ mod tests {
 
     #[test]
     fn a_node_has_every_label_of_the_selector() {
-        let select =
-            |pairs: &[(&str, &str)]| NodeConstraints { selector: pairs.iter().copied().collect(), ..Default::default() };
+        let select = |pairs: &[(&str, &str)]| NodeConstraints {
+            selector: pairs.iter().copied().collect(),
+            ..Default::default()
+        };
         check(&select(&[]), &[], true);
         check(&select(&[("pool", "big")]), &[], true);
         check(&select(&[("pool", "small")]), &[], false);

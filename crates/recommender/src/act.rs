@@ -87,6 +87,9 @@ impl Writer {
         if let Some(news) = decision.history_news().filter(|_| outcome == Outcome::Written) {
             self.events.history(&decision.autoscaler, news).await;
         }
+        if let Some(news) = decision.cap_news().filter(|_| outcome == Outcome::Written) {
+            self.events.caps(&decision.autoscaler, news).await;
+        }
         outcome
     }
 

@@ -2,6 +2,7 @@
 
 mod external_metrics;
 mod history;
+mod schedulable;
 #[cfg(test)]
 mod upstream;
 
@@ -20,6 +21,7 @@ use crate::storage::Storage;
 
 pub use external_metrics::ExternalMetricsArgs;
 pub use history::HistoryArgs;
+pub use schedulable::SchedulableArgs;
 
 /// What sets the recommender's command line apart.
 pub const PROGRAM: Program = Program {
@@ -62,6 +64,9 @@ pub struct Args {
     /// Flags of the source of usage.
     #[command(flatten)]
     pub external: ExternalMetricsArgs,
+    /// Flags that hold recommendations to what can be scheduled.
+    #[command(flatten)]
+    pub schedulable: SchedulableArgs,
 
     /// Objects that name this recommender are handled; the one called default also handles those that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]

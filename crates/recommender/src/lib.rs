@@ -6,6 +6,7 @@
 //! * [`state`]: what is known, in memory and without input or output.
 //! * [`decide`]: from what is known to the status of one object, as a pure function.
 //! * `history`: usage from before the start, fetched from Prometheus.
+//! * [`schedulable`]: what holds recommendations to what can be scheduled.
 //! * [`act`]: the only writes.
 //! * [`storage`]: where history comes from that is older than this process.
 //! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones first.
@@ -22,6 +23,7 @@ mod ingest;
 pub mod metrics;
 mod policies;
 mod run;
+pub mod schedulable;
 mod serve;
 mod sizing_policies;
 pub mod state;

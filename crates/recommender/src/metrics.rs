@@ -1,6 +1,7 @@
 //! What is measured about the recommender. Names, labels and buckets are upstream's where it has the same thing
 //! (`pkg/utils/metrics/recommender/recommender.go`); the others say whether what it knows is current.
 
+mod caps;
 mod checkpoints;
 mod freshness;
 mod history;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::act::Outcome;
 use crate::state::{Decision, Ingested};
+use caps::Caps;
 use checkpoints::Checkpoints;
 use freshness::WatchFreshness;
 pub use history::HistoryMetrics;
@@ -47,6 +49,7 @@ pub struct Metrics {
     kills: IntCounterVec,
     writes: IntCounterVec,
     source: SourceFreshness,
+    caps: Caps,
     /// What becomes of checkpoints.
     pub(crate) checkpoints: Checkpoints,
     /// Fetching of history.
@@ -102,12 +105,13 @@ impl Metrics {
                 &["result"],
             )?,
             source: SourceFreshness::new()?,
+            caps: Caps::new()?,
             checkpoints: Checkpoints::new()?,
             history: HistoryMetrics::new()?,
             policies: PolicyMetrics::new()?,
         };
         metrics.start_at_zero();
-        let all: [Box<dyn Collector>; 11] = [
+        let all: [Box<dyn Collector>; 12] = [
             Box::new(metrics.objects.clone()),
             Box::new(metrics.recommendation_latency.clone()),
             Box::new(metrics.steps.clone()),
@@ -117,6 +121,7 @@ impl Metrics {
             Box::new(metrics.kills.clone()),
             Box::new(metrics.writes.clone()),
             Box::new(metrics.source.clone()),
+            Box::new(metrics.caps.collector()),
             Box::new(metrics.checkpoints.clone()),
             Box::new(WatchFreshness::new(views)?),
         ];
@@ -170,7 +175,8 @@ impl Metrics {
     }
 
     /// What was decided about all objects.
-    pub fn decided<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision>) {
+    pub fn decided<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision> + Clone) {
+        self.caps.count(decisions.clone());
         objects::count(&self.objects, decisions);
     }
 

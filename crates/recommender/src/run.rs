@@ -31,6 +31,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         feed,
         history,
         external,
+        schedulable,
         recommender_name,
         recommender_interval,
         memory_saver,
@@ -58,6 +59,10 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     if history.is_some() {
         state.await_history(Timestamp::now());
     }
+    let schedulable = schedulable.settings()?;
+    if let Some(settings) = schedulable {
+        state.cap_to_schedulable(settings);
+    }
 
     let source = match external {
         None => Usage::MetricsApi(MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref())),
@@ -66,6 +71,10 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
     let policies = Watches::new(chassis.client.clone(), scope.clone());
     let watches = Watches::new(chassis.client.clone(), scope);
+    let watches = match schedulable {
+        Some(settings) => settings.watch(watches),
+        None => watches,
+    };
     let metrics = Metrics::register(&chassis.registry, vec![watches.view(), stored.view(), policies.view()])?;
     let policy_keeper = PolicyKeeper {
         view: watches.view(),

@@ -4,6 +4,7 @@
 mod checkpoints;
 mod history;
 mod kills;
+mod schedulable;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::checkpoint::past::Past;
 use crate::decide::{self, Finding, HistoryNews};
 use crate::history::Ledger;
 use crate::policies::{integer_cpu, policies, sizing_policy};
+use crate::schedulable::{CapNews, Schedulable, cap_news};
 use selection::Selections;
 
 use api::vpa::VerticalPodAutoscalerStatus;
@@ -53,6 +55,8 @@ pub struct State {
     past: Past,
     /// Which history has come; absent when none is fetched.
     history: Option<Ledger>,
+    /// What recommendations are held to; absent when they are held to nothing.
+    schedulable: Option<Schedulable>,
 }
 
 /// An object that this recommender is in charge of.
@@ -128,6 +132,11 @@ impl Decision {
     pub fn history_news(&self) -> Option<HistoryNews<'_>> {
         decide::history_news(self.autoscaler.object.status.as_ref(), &self.status)
     }
+
+    /// What has changed about what the recommendation is held to.
+    pub fn cap_news(&self) -> Option<CapNews<'_>> {
+        cap_news(self.autoscaler.object.status.as_ref(), &self.status)
+    }
 }
 
 impl State {
@@ -141,6 +150,7 @@ impl State {
             gone: BTreeSet::new(),
             past: Past::default(),
             history: None,
+            schedulable: None,
         })
     }
 
@@ -222,6 +232,7 @@ impl State {
             let has_pods = self.fleet.pod_count(&id(key)).is_some_and(|pods| pods > 0);
             tracked.pods_since = if has_pods { tracked.pods_since.or(Some(now)) } else { None };
         }
+        self.load_schedulable(view);
     }
 
     fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) {
@@ -286,7 +297,8 @@ impl State {
     pub fn explain(&self, key: &ObjectKey, container: &str, now: Timestamp) -> Option<Explained> {
         let tracked = self.autoscalers.get(key)?;
         let decision = self.decide_one(key, tracked, now)?;
-        let explanation = self.fleet.explain(&id(key), container)?;
+        let mut explanation = self.fleet.explain(&id(key), container)?;
+        self.explain_schedulable(key, tracked, container, &mut explanation);
         let published = Recommendation::from(decision.status.recommendation.unwrap_or_default());
         let published = published.containers.into_iter().find(|published| published.container_name == container);
         let nothing = || ContainerRecommendation { container_name: container.to_owned(), ..Default::default() };
@@ -312,9 +324,11 @@ impl State {
             history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked.pods_since.is_some_and(|since| now < since + self.charge.patience),
         };
+        let mut status = decide::status(finding, now);
+        self.hold(tracked, &mut status, now);
         Some(Decision {
             autoscaler: Arc::clone(&tracked.autoscaler),
-            status: decide::status(finding, now),
+            status,
             matches_pods: pods > 0,
             unsupported: unsupported.is_some(),
         })

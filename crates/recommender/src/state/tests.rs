@@ -1,6 +1,7 @@
 //! Small clusters: what is decided about their objects as pods, usage and targets come and go.
 
 mod history;
+mod schedulable;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use cluster::{
     Autoscaler, Checkpoint, Container, Controller, ObjectKey, OomKill, Phase, Pod, Resources, View, WellKnown,
 };
 use jiff::Timestamp;
-use model::{Bound, ContainerRef, Cpu, Labels, Memory, Sample, Selector};
+use model::{Bound, ContainerRecommendation, ContainerRef, Cpu, Labels, Memory, Sample, Selector};
 use serde_json::json;
 use sizing::Config;
 use sources::ContainerUsage;

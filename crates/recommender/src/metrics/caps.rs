@@ -1,0 +1,42 @@
+//! How many objects are held to what can be scheduled, by what they are held to.
+
+use prometheus::{IntGaugeVec, Opts};
+
+use crate::schedulable::capped_by;
+use crate::state::Decision;
+
+/// The words of the condition's reason, as label values.
+const SOURCES: [(&str, &str); 3] = [("Node", "node"), ("ResourceQuota", "quota"), ("LimitRange", "limit_range")];
+
+/// The gauge.
+#[derive(Debug, Clone)]
+pub(super) struct Caps(IntGaugeVec);
+
+impl Caps {
+    pub(super) fn new() -> Result<Self, prometheus::Error> {
+        let options = Opts::new(
+            "vpa_recommender_capped_objects",
+            "VPA objects whose target is held to what can be scheduled, by what holds it.",
+        );
+        let caps = Self(IntGaugeVec::new(options, &["source"])?);
+        caps.count([]);
+        Ok(caps)
+    }
+
+    pub(super) fn collector(&self) -> IntGaugeVec {
+        self.0.clone()
+    }
+
+    /// Sets every source, also those without objects.
+    pub(super) fn count<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision>) {
+        let mut counts = [0; SOURCES.len()];
+        for word in decisions.into_iter().flat_map(|decision| capped_by(&decision.status)) {
+            if let Some(index) = SOURCES.iter().position(|(source, _)| *source == word) {
+                counts[index] += 1;
+            }
+        }
+        for ((_, source), count) in SOURCES.iter().zip(counts) {
+            self.0.with_label_values(&[source]).set(count);
+        }
+    }
+}
