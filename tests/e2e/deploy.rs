@@ -105,7 +105,7 @@ async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
     let namespace = base().join("namespace.yaml");
     let namespace = namespace.to_str().context("the repository's path is text")?;
     e2e::kubectl(&["apply", "--server-side", "-f", namespace]).await?;
-    for overlay in ["deploy/base", "deploy/overlays/demo"] {
+    for overlay in ["deploy/base", "deploy/overlays/demo", "tests/e2e/schedulable"] {
         let folder = e2e::repository().join(overlay);
         let folder = folder.to_str().context("the repository's path is text")?;
         let printed = e2e::kubectl(&["apply", "--server-side", "--dry-run=server", "-k", folder]).await?;

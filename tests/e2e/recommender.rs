@@ -6,6 +6,7 @@ mod failures;
 mod feed;
 mod policies;
 mod room;
+mod schedulable;
 
 use anyhow::{Result, bail, ensure};
 use api::vpa::RecommendedContainerResources;

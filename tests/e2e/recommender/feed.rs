@@ -25,13 +25,13 @@ use super::CPU_OF_250M;
 use super::failures::{CPU_OF_700M, Turn, kill};
 use super::room::PATIENCE;
 
-const SERVER: &str = "plimsoll-recommender";
+pub(super) const SERVER: &str = "plimsoll-recommender";
 const CLIENT: &str = "plimsoll-updater";
 /// From the moment at which the Lease names a new leader until its data is there.
 const TAKEOVER: Duration = Duration::from_secs(5);
 
 /// Puts the server's certificate into its Secret and gives what a client needs.
-async fn certificates(client: &Client) -> Result<Arc<ClientConfig>> {
+pub(super) async fn certificates(client: &Client) -> Result<Arc<ClientConfig>> {
     let mut params = CertificateParams::new([])?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate()?;

@@ -134,6 +134,7 @@ impl Cluster {
     fn replicas(mut self, replicas: i32) -> Self {
         let controller = Controller {
             key: ObjectKey::new("shop", "web"),
+            labels: Labels::default(),
             selector: Ok(Selector::match_labels([("app", "web")])),
             owner: None,
             replicas: Some(replicas),

@@ -1,0 +1,165 @@
+//! Recommendations held to what can be scheduled: by the node that pods are pinned to, by a quota and by a limit range; told by
+//! condition, event, metric and the feed; and free again when there is room.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{another, eventually, kubectl_in};
+use feed::Explained;
+use feed::proto::ExplainRequest;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{LimitRange, ResourceQuota};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Client};
+use model::{Bound, Cap, ResourceName};
+use runtime::follow_leader;
+use rustls_pki_types::ServerName;
+use sandbox::Sandbox;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::deployed::{leader, metric};
+use super::feed::{SERVER, certificates};
+use super::room::{PATIENCE, Room, conditions, first_container};
+use super::{CPU_OF_250M, PROVIDED, deployment};
+
+/// A node of the sandbox has 32 cores, of which the margin of 5 % leaves 30.4.
+const DAEMON_CPU: &str = "30150m";
+const LEFT_BY_DAEMON: &str = "250m";
+const NODE: &str = "node-2";
+
+fn pod(name: &str, cpu: &str, node: Option<&str>) -> Value {
+    let usage = json!({"kwok.x-k8s.io/usage-cpu": "250m", "kwok.x-k8s.io/usage-memory": "300Mi"});
+    let resources = json!({"requests": {"cpu": cpu, "memory": "100Mi"}});
+    let container = json!({"name": "app", "image": "registry.example.com/app", "resources": resources});
+    let selector = node.map_or(json!({}), |node| json!({"kubernetes.io/hostname": node}));
+    json!({
+        "metadata": {"labels": {"app": name}, "annotations": usage},
+        "spec": {"containers": [container], "nodeSelector": selector},
+    })
+}
+
+async fn deploy(room: &Room, replicas: u32, node: Option<&str>) -> Result<()> {
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let spec = json!({"replicas": replicas, "selector": selector, "template": pod("web", "100m", node)});
+    let object = json!({"metadata": {"name": "web"}, "spec": spec});
+    let deployments: Api<Deployment> = Api::namespaced(room.client.clone(), &room.namespace);
+    deployments.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    room.autoscale("web", deployment("web"), &json!({})).await
+}
+
+/// A namespace whose workload shares the node with a daemon that leaves little.
+async fn beside_a_daemon(client: Client) -> Result<Room> {
+    let room = Room::new(client, "node").await?;
+    let selector = json!({"matchLabels": {"app": "heavy"}});
+    let spec = json!({"selector": selector, "template": pod("heavy", DAEMON_CPU, Some(NODE))});
+    let object = json!({"metadata": {"name": "heavy"}, "spec": spec});
+    let daemons: Api<DaemonSet> = Api::namespaced(room.client.clone(), &room.namespace);
+    daemons.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    deploy(&room, 1, Some(NODE)).await?;
+    Ok(room)
+}
+
+async fn with_a_quota(client: Client) -> Result<Room> {
+    let room = Room::new(client, "quota").await?;
+    let quota = json!({"metadata": {"name": "compute"}, "spec": {"hard": {"requests.cpu": "400m"}}});
+    let quotas: Api<ResourceQuota> = Api::namespaced(room.client.clone(), &room.namespace);
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
+    deploy(&room, 2, None).await?;
+    Ok(room)
+}
+
+async fn with_a_limit_range(client: Client) -> Result<Room> {
+    let room = Room::new(client, "range").await?;
+    let item = json!({"type": "Container", "max": {"cpu": "400m"}});
+    let range = json!({"metadata": {"name": "small"}, "spec": {"limits": [item]}});
+    let ranges: Api<LimitRange> = Api::namespaced(room.client.clone(), &room.namespace);
+    ranges.create(&PostParams::default(), &serde_json::from_value(range)?).await?;
+    deploy(&room, 1, None).await?;
+    Ok(room)
+}
+
+/// Waits until the target of CPU is held to so much, and checks what is said about it.
+async fn check(room: &Room, cpu: &str, reason: &str, whose: &str) -> Result<()> {
+    let object = room.object_with_target("web", "cpu", cpu).await?;
+    let container = first_container(&object);
+    assert_eq!(container["uncappedTarget"]["cpu"], CPU_OF_250M);
+    assert_eq!(container["upperBound"]["cpu"], cpu);
+    let message = format!("Held to what can be scheduled: cpu of container app to {cpu} by {whose}");
+    assert_eq!(conditions(&object), [["RecommendationCapped", "True", reason, &message], PROVIDED]);
+    Ok(())
+}
+
+async fn await_event(sandbox: &Sandbox, room: &Room, reason: &str) -> Result<()> {
+    eventually("an event tells of it", PATIENCE, async || {
+        let path = "jsonpath={range .items[*]}{.reason} {.regarding.kind}/{.regarding.name}{'\\n'}{end}";
+        let printed = kubectl_in(sandbox, &["get", "events.events.k8s.io", "-n", &room.namespace, "-o", path]).await?;
+        let expected = format!("{reason} VerticalPodAutoscaler/web");
+        ensure!(printed.lines().any(|line| line == expected), "{printed}");
+        Ok(())
+    })
+    .await
+}
+
+/// The explanation over the feed.
+async fn explain(room: &Room) -> Result<Explained> {
+    let config = certificates(&room.client).await?;
+    let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
+    let name = ServerName::try_from(SERVER)?;
+    let (found, mut leader) = watch::channel(None);
+    let leases: Api<Lease> = Api::namespaced(room.client.clone(), "kube-system");
+    let following = tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
+    timeout(PATIENCE, leader.wait_for(Option::is_some)).await??;
+    let address = leader.borrow_and_update().clone().context("the Lease tells the leader's address")?;
+    let namespace = room.namespace.clone();
+    let explained = eventually("the feed explains", PATIENCE, async || {
+        let mut client = feed::client::client(&address, &tls, &name).await?;
+        let request =
+            ExplainRequest { namespace: namespace.clone(), name: "web".to_owned(), container: "app".to_owned() };
+        Ok(Explained::try_from(client.explain(request).await?.into_inner())?)
+    })
+    .await;
+    following.abort();
+    explained
+}
+
+#[tokio::test]
+async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Result<()> {
+    let sandbox = another("schedulable").await?;
+    e2e::deployed::deploy(&sandbox, "tests/e2e/schedulable").await?;
+    let client = sandbox.client().await?;
+    let node = beside_a_daemon(client.clone()).await?;
+    let quota = with_a_quota(client.clone()).await?;
+    let range = with_a_limit_range(client.clone()).await?;
+
+    check(&node, LEFT_BY_DAEMON, "Node", "Node").await?;
+    // Two replicas share it.
+    check(&quota, "200m", "ResourceQuota", "ResourceQuota compute").await?;
+    // The limit is the range's default, four times the request, and follows it.
+    check(&range, "100m", "LimitRange", "LimitRange small").await?;
+    for room in [&node, &quota, &range] {
+        await_event(&sandbox, room, "RecommendationCapped").await?;
+    }
+    let capped = metric(&leader(&client).await?, "vpa_recommender_capped_objects").await?;
+    ensure!((capped - 3.0).abs() < 0.5, "{capped} objects are capped");
+
+    let explained = explain(&node).await?;
+    let numbers = explained.explanation.numbers.iter();
+    let target = numbers.filter(|number| number.resource == ResourceName::Cpu && number.bound == Bound::Target);
+    let found: Vec<_> = target
+        .map(|number| {
+            (number.in_whole_units.to_string(), number.capped.to_string(), number.capped_by, &number.capped_because)
+        })
+        .collect();
+    let because = format!("node {NODE} has {LEFT_BY_DAEMON} cpu left for one pod beside 1 DaemonSet pods");
+    assert_eq!(found, [(CPU_OF_250M.to_owned(), LEFT_BY_DAEMON.to_owned(), Some(Cap::Node), &Some(because))]);
+
+    let daemons: Api<DaemonSet> = Api::namespaced(client.clone(), &node.namespace);
+    daemons.delete("heavy", &DeleteParams::default()).await?;
+    let object = node.object_with_target("web", "cpu", CPU_OF_250M).await?;
+    assert_eq!(conditions(&object), [PROVIDED]);
+    await_event(&sandbox, &node, "RecommendationUncapped").await?;
+    sandbox.down().await
+}
