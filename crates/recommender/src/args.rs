@@ -2,6 +2,7 @@
 
 mod external_metrics;
 mod history;
+mod recommendation_metrics;
 mod schedulable;
 #[cfg(test)]
 mod upstream;
@@ -15,12 +16,13 @@ use cluster::Scope;
 use feed::AllowedClients;
 use model::{Quantity, ResourceList, ResourceName};
 use runtime::{CommonArgs, FeatureGates, Gate, GoDuration, LeaderElectionArgs, ListenAddress, Program, Stage};
-use sizing::{Config, MemoryRules, Percentiles};
+use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
 
 use crate::storage::Storage;
 
 pub use external_metrics::ExternalMetricsArgs;
 pub use history::HistoryArgs;
+pub use recommendation_metrics::RecommendationMetricsArgs;
 pub use schedulable::SchedulableArgs;
 
 /// What sets the recommender's command line apart.
@@ -67,6 +69,9 @@ pub struct Args {
     /// Flags that hold recommendations to what can be scheduled.
     #[command(flatten)]
     pub schedulable: SchedulableArgs,
+    /// Flags of recommendations as metrics.
+    #[command(flatten)]
+    pub recommendation_metrics: RecommendationMetricsArgs,
 
     /// Objects that name this recommender are handled; the one called default also handles those that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]
@@ -194,6 +199,9 @@ pub struct SizingArgs {
     /// Heed the annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU, which asks for whole cores.
     #[arg(long)]
     pub cpu_integer_post_processor_enabled: bool,
+    /// Recommend the minimum for containers of which nothing was measured. Without it they get no recommendation.
+    #[arg(long, default_value_t = true)]
+    pub minimum_without_usage: bool,
     /// The most CPU recommended for one container; 0 sets no limit.
     #[arg(long, default_value = "0", value_name = "QUANTITY")]
     pub container_recommendation_max_allowed_cpu: Quantity,
@@ -228,6 +236,7 @@ impl SizingArgs {
             round_cpu_millicores,
             round_memory_bytes,
             cpu_integer_post_processor_enabled,
+            minimum_without_usage,
             container_recommendation_max_allowed_cpu,
             container_recommendation_max_allowed_memory,
         } = self;
@@ -267,6 +276,7 @@ impl SizingArgs {
             round_cpu_millicores,
             round_memory_bytes,
             integer_cpu: cpu_integer_post_processor_enabled,
+            without_usage: if minimum_without_usage { WithoutUsage::Minimum } else { WithoutUsage::Nothing },
             max_allowed: max_allowed.into_iter().filter(|(_, most)| !most.is_zero()).collect::<ResourceList>(),
         })
     }
@@ -358,6 +368,7 @@ pub(crate) mod tests {
         check("--round-cpu-millicores=50", |config| config.round_cpu_millicores = 50);
         check("--round-memory-bytes=1024", |config| config.round_memory_bytes = 1024);
         check("--cpu-integer-post-processor-enabled", |config| config.integer_cpu = true);
+        check("--minimum-without-usage=false", |config| config.without_usage = WithoutUsage::Nothing);
         check("--feature-gates=PerVPAConfig=true", |config| config.per_autoscaler_rules = true);
         check("--feature-gates=InPlace=true", |_| ());
         check("--container-recommendation-max-allowed-cpu=2", |config| {

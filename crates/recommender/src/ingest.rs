@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use cluster::{OomKill, View};
 use jiff::Timestamp;
+use model::Memory;
 use runtime::{Activity, Condition};
+use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
@@ -112,7 +114,7 @@ impl Ingest {
         self.metrics.source_read(reading.is_complete);
         let now = Timestamp::now();
         block_in_place(|| {
-            self.metrics.ingested(self.shared.lock().add_usage(&reading.usage, now));
+            self.add_usage(&reading.usage, now);
             self.add_kills(None);
             steps.done("LoadMetrics");
             let mut state = self.shared.lock();
@@ -126,6 +128,25 @@ impl Ingest {
             steps.done("GarbageCollect");
         });
         self.shared.round_done();
+    }
+
+    /// Adds samples; a leader holds them against what was recommended.
+    fn add_usage(&self, usage: &[ContainerUsage], now: Timestamp) {
+        let is_leader = self.shared.is_decided();
+        let ingested = self.shared.lock().take_usage(usage, now, |state, usage, accepted| {
+            if let Some(recommended) = state.recommended(&usage.container).filter(|_| is_leader) {
+                self.metrics.quality.sample(recommended, &usage.sample, accepted);
+            }
+        });
+        self.metrics.ingested(ingested);
+    }
+
+    /// A leader holds a kill against what was recommended. A pod that was not known has no peak of its own.
+    fn judge(&self, state: &State, kill: &OomKill, peak: Option<Memory>) {
+        let peak = peak.or_else(|| state.oom_peak(kill)).filter(|_| self.shared.is_decided());
+        if let Some((recommended, peak)) = state.recommended_at(kill).zip(peak) {
+            self.metrics.quality.kill(recommended, peak);
+        }
     }
 
     /// Adds what was stored before to what is measured; a checkpoint that cannot be used is reported once.
@@ -170,7 +191,9 @@ impl Ingest {
             let mut state = self.shared.lock();
             let view = self.view.borrow();
             while let Some(kill) = next {
+                let peak = state.oom_peak(&kill);
                 if add_kill(&mut state, &view, &kill, &self.metrics, now) {
+                    self.judge(&state, &kill, peak);
                     concerned.extend(state.autoscalers_of(&kill.pod));
                 }
                 next = self.kills.try_recv().ok();

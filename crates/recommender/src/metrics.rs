@@ -4,9 +4,13 @@
 mod caps;
 mod checkpoints;
 mod freshness;
+#[cfg(test)]
+mod golden;
 mod history;
 mod objects;
 mod policies;
+mod quality;
+mod recommendations;
 mod source;
 
 use std::time::{Duration, Instant};
@@ -24,6 +28,9 @@ use checkpoints::Checkpoints;
 use freshness::WatchFreshness;
 pub use history::HistoryMetrics;
 use policies::PolicyMetrics;
+pub(crate) use quality::Changes;
+use quality::Quality;
+use recommendations::Recommendations;
 use source::SourceFreshness;
 
 const LATENCY_BUCKETS: [f64; 19] = [
@@ -56,6 +63,10 @@ pub struct Metrics {
     pub history: HistoryMetrics,
     /// What becomes of sizing policies.
     pub(crate) policies: PolicyMetrics,
+    /// How good recommendations are.
+    pub(crate) quality: Quality,
+    /// Recommendations, where they are shown.
+    recommendations: Option<Recommendations>,
 }
 
 impl Metrics {
@@ -109,6 +120,8 @@ impl Metrics {
             checkpoints: Checkpoints::new()?,
             history: HistoryMetrics::new()?,
             policies: PolicyMetrics::new()?,
+            quality: Quality::new()?,
+            recommendations: None,
         };
         metrics.start_at_zero();
         let all: [Box<dyn Collector>; 12] = [
@@ -126,8 +139,17 @@ impl Metrics {
             Box::new(WatchFreshness::new(views)?),
         ];
         let others = metrics.history.collectors().into_iter().chain(metrics.policies.collectors());
+        let others = others.chain(metrics.quality.collectors());
         all.into_iter().chain(others).try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)
+    }
+
+    /// Adds recommendations to the registry, at most so many series of them.
+    pub fn with_recommendations(mut self, registry: &Registry, limit: usize) -> Result<Self, prometheus::Error> {
+        let recommendations = Recommendations::new(limit)?;
+        registry.register(Box::new(recommendations.clone()))?;
+        self.recommendations = Some(recommendations);
+        Ok(self)
     }
 
     /// A rate needs a first value, also of what never happens.
@@ -175,9 +197,18 @@ impl Metrics {
     }
 
     /// What was decided about all objects.
-    pub fn decided<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision> + Clone) {
-        self.caps.count(decisions.clone());
-        objects::count(&self.objects, decisions);
+    pub fn decided<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision>) {
+        let decisions: Vec<_> = decisions.into_iter().collect();
+        self.caps.count(decisions.iter().copied());
+        objects::count(&self.objects, decisions.iter().copied());
+        if let Some(recommendations) = &self.recommendations {
+            recommendations.show(&decisions);
+        }
+    }
+
+    /// A term of leadership begins; it ends with what is given.
+    pub(crate) fn term(&self) -> Term {
+        Term(self.recommendations.clone())
     }
 
     /// What became of one write.
@@ -201,6 +232,18 @@ impl Metrics {
     pub fn steps(&self) -> Steps<'_> {
         let now = Instant::now();
         Steps { metrics: self, started: now, last: now }
+    }
+}
+
+/// A term of leadership. Recommendations are shown as long as it lasts: the next leader shows its own.
+#[derive(Debug)]
+pub(crate) struct Term(Option<Recommendations>);
+
+impl Drop for Term {
+    fn drop(&mut self) {
+        if let Some(recommendations) = &self.0 {
+            recommendations.show(&[]);
+        }
     }
 }
 

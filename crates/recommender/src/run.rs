@@ -32,6 +32,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         history,
         external,
         schedulable,
+        recommendation_metrics,
         recommender_name,
         recommender_interval,
         memory_saver,
@@ -76,6 +77,10 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         None => watches,
     };
     let metrics = Metrics::register(&chassis.registry, vec![watches.view(), stored.view(), policies.view()])?;
+    let metrics = match recommendation_metrics.limit() {
+        Some(limit) => metrics.with_recommendations(&chassis.registry, limit)?,
+        None => metrics,
+    };
     let policy_keeper = PolicyKeeper {
         view: watches.view(),
         policies: policies.view(),

@@ -4,6 +4,7 @@
 mod checkpoints;
 mod history;
 mod kills;
+mod quality;
 mod schedulable;
 mod selection;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use cluster::{Autoscaler, ObjectKey, Phase, Pod, View};
 use feed::Explained;
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Recommendation, Selector};
-use sizing::{AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, SampleError, SizingPolicy};
+use sizing::{Accepted, AutoscalerId, AutoscalerSpec, Config, ConfigError, Fleet, PodSpec, SampleError, SizingPolicy};
 use sources::ContainerUsage;
 
 use crate::checkpoint::past::Past;
@@ -28,6 +29,7 @@ use crate::decide::{self, Finding, HistoryNews};
 use crate::history::Ledger;
 use crate::policies::{integer_cpu, policies, sizing_policy};
 use crate::schedulable::{CapNews, Schedulable, cap_news};
+pub(crate) use quality::Recommended;
 use selection::Selections;
 
 use api::vpa::VerticalPodAutoscalerStatus;
@@ -101,8 +103,8 @@ pub struct Decision {
     pub autoscaler: Arc<Autoscaler>,
     /// The status.
     pub status: VerticalPodAutoscalerStatus,
-    /// Whether pods match.
-    pub matches_pods: bool,
+    /// How many pods match.
+    pub pods: usize,
     /// Whether its target cannot be used.
     pub unsupported: bool,
 }
@@ -243,13 +245,26 @@ impl State {
 
     /// Adds what a source of usage has read.
     pub fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
+        self.take_usage(usage, now, |_, _, _| ())
+    }
+
+    /// The same, and shows every sample that entered a history to `judge`.
+    pub(crate) fn take_usage(
+        &mut self,
+        usage: &[ContainerUsage],
+        now: Timestamp,
+        judge: impl Fn(&Self, &ContainerUsage, Accepted),
+    ) -> Ingested {
         if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
             self.past.measured(first);
         }
         let mut ingested = Ingested::default();
-        for ContainerUsage { container, sample } in usage {
-            match self.fleet.add_sample(container, sample, now) {
-                Ok(accepted) if accepted.cpu || accepted.memory => ingested.accepted += 1,
+        for usage in usage {
+            match self.fleet.add_sample(&usage.container, &usage.sample, now) {
+                Ok(accepted) if accepted.cpu || accepted.memory => {
+                    ingested.accepted += 1;
+                    judge(self, usage, accepted);
+                }
                 Ok(_) => ingested.repeated += 1,
                 Err(SampleError::UnknownContainer(_)) => ingested.unknown += 1,
                 Err(SampleError::Future { .. }) => ingested.future += 1,
@@ -326,12 +341,7 @@ impl State {
         };
         let mut status = decide::status(finding, now);
         self.hold(tracked, &mut status, now);
-        Some(Decision {
-            autoscaler: Arc::clone(&tracked.autoscaler),
-            status,
-            matches_pods: pods > 0,
-            unsupported: unsupported.is_some(),
-        })
+        Some(Decision { autoscaler: Arc::clone(&tracked.autoscaler), status, pods, unsupported: unsupported.is_some() })
     }
 
     /// What usage says; under a sizing policy of the object's own, not less than what was published while little is known.

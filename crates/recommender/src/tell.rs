@@ -13,6 +13,7 @@ use cluster::ObjectKey;
 use feed::Term;
 use jiff::Timestamp;
 use runtime::Leading;
+use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::act::queue::Lane;
 use crate::act::{Outcome, Writes};
 use crate::ingest::Shared;
-use crate::metrics::Metrics;
+use crate::metrics::{Changes, Metrics};
 use crate::serve;
 use crate::state::{Decision, Portion};
 
@@ -38,6 +39,9 @@ pub(crate) struct Teller {
     writes: Writes,
     metrics: Metrics,
     leading: Leading,
+    /// Woken after rounds of usage.
+    rounds: watch::Receiver<u64>,
+    changes: Changes,
     pass: Option<Pass>,
     /// When the next pass begins.
     due: Option<Instant>,
@@ -55,7 +59,8 @@ struct Pass {
 
 impl Teller {
     pub(crate) fn new(shared: Shared, told: Option<Term>, writes: Writes, metrics: Metrics, leading: Leading) -> Self {
-        Self { shared, told, writes, metrics, leading, pass: None, due: None, rested: Instant::now() }
+        let (rounds, changes) = (shared.rounds(), Changes::default());
+        Self { shared, told, writes, metrics, leading, rounds, changes, pass: None, due: None, rested: Instant::now() }
     }
 
     /// Runs until shutdown, or until it is dropped with the lease.
@@ -66,6 +71,7 @@ impl Teller {
             self.due = Some(self.rested);
         }
         let metrics = self.metrics.clone();
+        let _term = metrics.term();
         let mut steps = None;
         loop {
             tokio::select! {
@@ -133,6 +139,10 @@ impl Teller {
 
     fn end(&mut self, pass: &Pass) {
         self.metrics.decided(pass.decisions.values().map(AsRef::as_ref));
+        if self.rounds.has_changed().unwrap_or(false) {
+            self.rounds.mark_unchanged();
+            self.changes.observe(&self.metrics.quality, pass.decisions.values().map(AsRef::as_ref));
+        }
         if let Some(term) = self.told.as_ref().filter(|_| self.leads()) {
             let all = pass.decisions.values().map(|decision| serve::recommendation(decision));
             term.reset(all, Timestamp::now());

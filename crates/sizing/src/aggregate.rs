@@ -47,6 +47,11 @@ impl Default for Aggregate {
 }
 
 impl Aggregate {
+    /// Whether nothing was measured.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cpu.is_empty() && self.memory.is_empty()
+    }
+
     /// How many CPU samples there were.
     pub fn samples(&self) -> i64 {
         self.samples

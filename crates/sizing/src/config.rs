@@ -60,8 +60,20 @@ pub struct Config {
     pub round_memory_bytes: i64,
     /// Heed the annotation that asks for whole cores (`--cpu-integer-post-processor-enabled`).
     pub integer_cpu: bool,
+    /// What is recommended for containers of which nothing was measured (`--minimum-without-usage`).
+    pub without_usage: WithoutUsage,
     /// No recommendation of one container is above this; absent resources have no limit (`--container-recommendation-max-allowed-*`).
     pub max_allowed: ResourceList,
+}
+
+/// What is recommended for a container of which nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WithoutUsage {
+    /// The minimum, as upstream does.
+    #[default]
+    Minimum,
+    /// Nothing.
+    Nothing,
 }
 
 /// How memory samples and OOM kills become peaks.
@@ -108,6 +120,7 @@ impl Default for Config {
             round_cpu_millicores: 1,
             round_memory_bytes: 1,
             integer_cpu: false,
+            without_usage: WithoutUsage::default(),
             max_allowed: ResourceList::new(),
         }
     }

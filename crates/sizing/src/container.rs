@@ -77,13 +77,17 @@ impl Container {
         if !self.last_memory_sample.is_never() && at < self.last_memory_sample.plus(-rules.interval_ns) {
             return false;
         }
-        // Not the peak of earlier OOM kills: repeated kills at the same request must not add up within a window.
-        let used = requested.max(self.usage_peak);
-        let needed = used
-            .saturating_add(amount::from_f64(rules.oom_min_bump_up_bytes))
-            .max(amount::scale(used, rules.oom_bump_up_ratio));
+        let needed = self.oom_peak(rules, requested);
         self.observe(history, shapes, rules, needed, at, Peak::Oom);
         true
+    }
+
+    /// The peak that an OOM kill counts as, of a container that requested `requested` bytes.
+    pub(crate) fn oom_peak(&self, rules: &MemoryRules, requested: i64) -> i64 {
+        // Not the peak of earlier OOM kills: repeated kills at the same request must not add up within a window.
+        let used = requested.max(self.usage_peak);
+        let bumped = used.saturating_add(amount::from_f64(rules.oom_min_bump_up_bytes));
+        bumped.max(amount::scale(used, rules.oom_bump_up_ratio))
     }
 
     /// The peak of the window that is open at `now`, and the window's end.

@@ -54,6 +54,8 @@ pub struct FleetSize {
     pub histories: usize,
     /// Autoscalers.
     pub autoscalers: usize,
+    /// Entries of the indices that find selectors by labels and labels by selectors.
+    pub index_entries: usize,
 }
 
 impl Fleet {
@@ -160,7 +162,13 @@ impl Fleet {
             label_sets: total.label_sets + size.label_sets,
             histories: total.histories + size.histories,
             autoscalers: total.autoscalers + size.autoscalers,
+            index_entries: total.index_entries + size.index_entries,
         })
+    }
+
+    /// How many places for pods, sets of labels and autoscalers there are, used or free. Free ones are used again.
+    pub fn slots(&self) -> usize {
+        self.namespaces.values().map(Namespace::slots).sum()
     }
 
     fn autoscaler(&self, id: &AutoscalerId) -> Option<(&Namespace, &Autoscaler)> {

@@ -53,7 +53,7 @@ pub use autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statist
 pub use buckets::{Buckets, BucketsError};
 pub use capping::cap;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramCheckpoint};
-pub use config::{Config, ConfigError, MemoryRules, Percentiles};
+pub use config::{Config, ConfigError, MemoryRules, Percentiles, WithoutUsage};
 pub use crane::{
     CraneConfig, CraneConfigError, HistogramSettings, Layout, PercentileError, PercentilePredictor, PercentileSettings,
     Specification, SpecificationError, Specifications, WeightedHistogram, protected_memory,

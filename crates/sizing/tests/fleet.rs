@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use sizing::{
     Accepted, AutoscalerId, AutoscalerSpec, CheckpointError, Config, ContainerPolicy, Fleet, Phase, PodSpec,
-    SampleError,
+    SampleError, WithoutUsage,
 };
 
 const MIB: i64 = 1 << 20;
@@ -85,6 +85,25 @@ fn an_autoscaler_without_containers_recommends_nothing_and_an_unknown_one_is_abs
     fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
     assert_eq!(fleet.recommend(&id("web")).unwrap().containers, []);
     assert_eq!(fleet.recommend(&id("other")), None);
+}
+
+#[test]
+fn the_minimum_without_usage_can_be_switched_off() {
+    for (without_usage, expected) in [(WithoutUsage::Minimum, &["app", "proxy"][..]), (WithoutUsage::Nothing, &["app"])]
+    {
+        let mut fleet = Fleet::new(Config { without_usage, ..Config::default() }).unwrap();
+        fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+        let containers = vec!["app".to_owned(), "proxy".to_owned()];
+        fleet.apply_pod(PodSpec { containers, ..pod("web-1", &[("app", "web")]) }, start());
+        assert_eq!(fleet.recommend(&id("web")).unwrap().containers.is_empty(), expected.len() == 1);
+        add_hour(&mut fleet, "web-1", start());
+        let recommended = fleet.recommend(&id("web")).unwrap().containers;
+        let names: Vec<_> = recommended.iter().map(|container| container.container_name.as_str()).collect();
+        assert_eq!(names, expected);
+        assert_eq!(fleet.explain(&id("web"), "proxy").is_some(), expected.contains(&"proxy"));
+        // Its share of the pod's minimum stays.
+        assert_eq!(recommended[0].target.memory(), Some(Memory::from_bytes(126_805_489)));
+    }
 }
 
 #[test]

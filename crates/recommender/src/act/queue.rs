@@ -103,7 +103,7 @@ mod tests {
         let object = api::vpa::parse(object).expect("an autoscaler");
         let status = VerticalPodAutoscalerStatus { observed_generation: generation, ..Default::default() };
         let autoscaler = Arc::new(Autoscaler { key: ObjectKey::new("shop", name), object });
-        Arc::new(Decision { autoscaler, status, matches_pods: true, unsupported: false })
+        Arc::new(Decision { autoscaler, status, pods: 1, unsupported: false })
     }
 
     enum Step {

@@ -70,10 +70,15 @@ impl Shared {
         Urgent { sender: self.urgent.clone(), receiver: self.urgent.subscribe() }
     }
 
+    /// Whether somebody decides, which nobody does on a stand-by.
+    pub(super) fn is_decided(&self) -> bool {
+        self.urgent.receiver_count() > 0
+    }
+
     /// These objects cannot wait. Where nobody decides, which is on a stand-by, nothing is kept for later: a leader begins
     /// with a look at all objects.
     pub(super) fn hurry(&self, objects: BTreeSet<ObjectKey>) {
-        if self.urgent.receiver_count() > 0 && !objects.is_empty() {
+        if self.is_decided() && !objects.is_empty() {
             self.urgent.send_modify(|urgent| urgent.extend(objects));
         }
     }

@@ -30,10 +30,10 @@ pub(super) fn count<'a>(objects: &IntGaugeVec, decisions: impl IntoIterator<Item
         let policy = decision.autoscaler.object.spec.update_policy.as_ref();
         objects
             .with_label_values(&[
-                mode(policy.and_then(|policy| policy.update_mode)),
+                mode(policy.and_then(|policy| policy.update_mode).unwrap_or(UpdateMode::Recreate)),
                 boolean(has_recommendation(Some(&decision.status))),
                 "v1",
-                boolean(decision.matches_pods),
+                boolean(decision.pods > 0),
                 boolean(decision.unsupported),
             ])
             .inc();
@@ -44,13 +44,14 @@ fn boolean(value: bool) -> &'static str {
     BOOLEANS[usize::from(value)]
 }
 
-fn mode(mode: Option<UpdateMode>) -> &'static str {
+/// As objects write it.
+pub(super) fn mode(mode: UpdateMode) -> &'static str {
     match mode {
-        Some(UpdateMode::Off) => "Off",
-        Some(UpdateMode::Initial) => "Initial",
-        Some(UpdateMode::Recreate) | None => "Recreate",
-        Some(UpdateMode::InPlaceOrRecreate) => "InPlaceOrRecreate",
-        Some(UpdateMode::InPlace) => "InPlace",
-        Some(UpdateMode::Auto) => "Auto",
+        UpdateMode::Off => "Off",
+        UpdateMode::Initial => "Initial",
+        UpdateMode::Recreate => "Recreate",
+        UpdateMode::InPlaceOrRecreate => "InPlaceOrRecreate",
+        UpdateMode::InPlace => "InPlace",
+        UpdateMode::Auto => "Auto",
     }
 }

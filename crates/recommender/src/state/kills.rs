@@ -7,16 +7,17 @@ use sizing::SampleError;
 
 use super::{State, selectors};
 
+/// The container that was killed.
+pub(crate) fn container(kill: &OomKill) -> ContainerRef {
+    let (namespace, pod) = (kill.pod.namespace.clone(), kill.pod.name.clone());
+    ContainerRef { namespace, pod, container: kill.container.clone() }
+}
+
 impl State {
     /// Adds a kill; false if it is too old to matter. Its pod is looked up in `view` if it is not known yet.
     pub fn add_kill(&mut self, kill: &OomKill, view: &View, now: Timestamp) -> Result<bool, SampleError> {
         self.load_pod_of(kill, view, now);
-        let container = ContainerRef {
-            namespace: kill.pod.namespace.clone(),
-            pod: kill.pod.name.clone(),
-            container: kill.container.clone(),
-        };
-        self.fleet.record_oom(&container, kill.at, kill.memory_request, now)
+        self.fleet.record_oom(&container(kill), kill.at, kill.memory_request, now)
     }
 
     /// The objects that this recommender is in charge of and that size a pod.

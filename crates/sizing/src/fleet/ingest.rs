@@ -107,6 +107,17 @@ impl Fleet {
         Ok(accepted)
     }
 
+    /// The peak that an OOM kill of a container would count as; none where the container is not known.
+    pub fn oom_peak(&self, container: &ContainerRef, requested: Memory) -> Option<Memory> {
+        let namespace = self.namespaces.get(container.namespace.as_str())?;
+        let pod = namespace.pod(&container.pod)?;
+        let (_, state) = pod.containers().find(|(name, _)| *name == container.container)?;
+        let histories = &namespace.groups.get(pod.group)?.histories;
+        let history = histories.iter().find(|(name, _)| **name == *container.container);
+        let rules = history.and_then(|(_, history)| history.rules.as_deref()).unwrap_or(&self.config.memory);
+        Some(Memory::from_bytes(state.oom_peak(rules, requested.bytes())))
+    }
+
     /// Takes over the stored history of a container of an autoscaler; it replaces what was taken over before.
     pub fn load_checkpoint(
         &mut self,

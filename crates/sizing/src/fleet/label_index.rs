@@ -25,6 +25,10 @@ impl Postings {
         }
     }
 
+    fn len(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+
     fn get(&self, label: u64) -> &[u32] {
         self.0.get(&label).map_or(&[], Vec::as_slice)
     }
@@ -88,6 +92,11 @@ impl SelectorIndex {
         }
     }
 
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.by_label.len() + self.others.len()
+    }
+
     /// Every selector that may match, each once.
     pub(super) fn candidates(&self, labels: &Labels) -> Vec<u32> {
         let named = labels.iter().flat_map(|(key, value)| self.by_label.get(hash(key, value)));
@@ -115,6 +124,11 @@ impl LabelIndex {
         for (key, value) in labels.iter() {
             self.by_label.remove(hash(key, value), id);
         }
+    }
+
+    /// How many entries there are.
+    pub(super) fn len(&self) -> usize {
+        self.by_label.len()
     }
 
     /// Every label set that may match, each once; none when the selector names no value, so that all have to be looked at.

@@ -62,7 +62,12 @@ impl Namespace {
             label_sets: self.groups.len(),
             histories: self.groups.iter().map(|group| group.histories.len()).sum(),
             autoscalers: self.autoscalers.len(),
+            index_entries: self.group_index.len() + self.autoscaler_index.len(),
         }
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.pods.slots() + self.groups.slots() + self.autoscalers.slots()
     }
 
     pub(super) fn pod_names(&self) -> impl Iterator<Item = &str> {

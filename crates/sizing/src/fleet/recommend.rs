@@ -15,6 +15,7 @@ use super::autoscaler::{Autoscaler, AutoscalerId};
 use super::namespace::Namespace;
 use crate::aggregate::{Aggregate, Shapes};
 use crate::checkpoint::Checkpoint;
+use crate::config::WithoutUsage;
 use crate::estimate::{Amounts, Estimate, estimate, minimum};
 use crate::explain::explain;
 use crate::policy::{ScalingMode, policy_for};
@@ -40,7 +41,7 @@ impl Fleet {
         let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
         let live = groups.flat_map(|group| group.histories.iter().map(|(_, history)| &history.aggregate));
         let mut all = live.chain(autoscaler.stored.values());
-        all.any(|aggregate| !(aggregate.cpu.is_empty() && aggregate.memory.is_empty()))
+        all.any(|aggregate| !aggregate.is_empty())
     }
 
     /// Target and bounds of every container before rounding and policies.
@@ -80,7 +81,8 @@ impl Fleet {
     pub fn explain(&self, id: &AutoscalerId, container: &str) -> Option<ContainerExplanation> {
         let (namespace, autoscaler) = self.autoscaler(id)?;
         let histories = merged(&self.shapes, namespace, autoscaler);
-        let history = histories.get(container).filter(|_| is_sized(autoscaler, container))?;
+        let is_told = |history: &&Cow<Aggregate>| is_sized(autoscaler, container) && self.is_told(history);
+        let history = histories.get(container).filter(is_told)?;
         let minimum = self.minimum(autoscaler, &histories);
         let own = match autoscaler.own {
             Some(_) => {
@@ -99,10 +101,16 @@ impl Fleet {
     ) -> impl Iterator<Item = (&'a str, Estimate)> {
         let minimum = self.minimum(autoscaler, histories);
         let sized = histories.iter().filter(|(name, _)| is_sized(autoscaler, name));
-        sized.filter_map(move |(name, history)| {
+        let told = sized.filter(|(_, history)| self.is_told(history));
+        told.filter_map(move |(name, history)| {
             let estimate = estimate(&self.config, &self.shapes, minimum, history);
             Some((*name, autoscaler.by_own_policy(name, minimum, estimate)?))
         })
+    }
+
+    /// Whether something is recommended for a container with this history.
+    fn is_told(&self, history: &Aggregate) -> bool {
+        self.config.without_usage == WithoutUsage::Minimum || !history.is_empty()
     }
 
     /// Each container's share of the least of a pod.

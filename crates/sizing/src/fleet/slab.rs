@@ -49,6 +49,11 @@ impl<T> Slab<T> {
         self.slots.iter_mut().flatten()
     }
 
+    /// How many values there is room for that are there or were there.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -7,7 +7,7 @@ use model::{ContainerRef, Cpu, Labels, Memory, ResourceList, ResourceName, Sampl
 use serde::Deserialize;
 use sizing::{
     Accepted, AutoscalerId, Checkpoint, Config, Estimate, Fleet, HistogramCheckpoint, MemoryRules, Percentiles, Phase,
-    PodSpec,
+    PodSpec, WithoutUsage,
 };
 
 use crate::cases::{Double, load};
@@ -173,6 +173,7 @@ impl From<Flags> for Config {
             round_cpu_millicores: flags.round_cpu_millicores,
             round_memory_bytes: flags.round_memory_bytes,
             integer_cpu: flags.cpu_integer_post_processor,
+            without_usage: WithoutUsage::Minimum,
             max_allowed: max_cpu.into_iter().chain(max_memory).collect::<ResourceList>(),
         }
     }

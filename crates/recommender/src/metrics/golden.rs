@@ -1,0 +1,131 @@
+//! What /metrics shows: names, types and labels. The first list is upstream's, which dashboards and alerts rely on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use cluster::View;
+use model::{Cpu, Memory, ResourceList, Sample};
+use prometheus::proto::MetricFamily;
+use sizing::Accepted;
+use sources::prometheus::Exchange;
+
+use super::*;
+use crate::state::Recommended;
+
+/// Upstream's recommender 1.8 (`pkg/utils/metrics/recommender`, `pkg/utils/metrics/quality`).
+const UPSTREAM: &[&str] = &[
+    "vpa_quality_cpu_recommendation_lower_equal_usage_diffs_cores histogram recommendation_missing,update_mode",
+    "vpa_quality_cpu_recommendation_over_usage_diffs_cores histogram recommendation_missing,update_mode",
+    "vpa_quality_cpu_recommendations_cores histogram update_mode",
+    "vpa_quality_mem_recommendation_lower_equal_usage_diffs_bytes histogram is_oom,recommendation_missing,update_mode",
+    "vpa_quality_mem_recommendation_over_usage_diffs_bytes histogram is_oom,recommendation_missing,update_mode",
+    "vpa_quality_mem_recommendations_bytes histogram is_oom,update_mode",
+    "vpa_quality_relative_recommendation_changes histogram resource,update_mode,vpa_size_log2",
+    "vpa_quality_usage_recommendation_relative_diffs histogram is_oom,resource,update_mode",
+    "vpa_quality_usage_sample_missing_recommendation_count counter is_oom,resource,update_mode",
+    "vpa_recommender_aggregate_container_states_count gauge ",
+    "vpa_recommender_execution_latency_seconds histogram step",
+    "vpa_recommender_metric_server_responses counter client_name,is_error",
+    "vpa_recommender_prometheus_client_api_requests_count counter code,method",
+    "vpa_recommender_prometheus_client_api_requests_duration_seconds histogram code,method",
+    "vpa_recommender_recommendation_latency_seconds histogram ",
+    "vpa_recommender_vpa_objects_count gauge api,has_recommendation,matches_pods,unsupported_config,update_mode",
+];
+
+/// Ours.
+const OURS: &[&str] = &[
+    "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_lowerbound gauge container,namespace,resource,target_api_version,target_kind,target_name,unit,verticalpodautoscaler",
+    "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_target gauge container,namespace,resource,target_api_version,target_kind,target_name,unit,verticalpodautoscaler",
+    "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_uncappedtarget gauge container,namespace,resource,target_api_version,target_kind,target_name,unit,verticalpodautoscaler",
+    "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_upperbound gauge container,namespace,resource,target_api_version,target_kind,target_name,unit,verticalpodautoscaler",
+    "vpa_recommender_capped_objects gauge source",
+    "vpa_recommender_checkpoint_oldest_seconds gauge ",
+    "vpa_recommender_checkpoint_writes_total counter result",
+    "vpa_recommender_checkpoints_collected_total counter reason",
+    "vpa_recommender_checkpoints_loaded_total counter result",
+    "vpa_recommender_history_fetches_total counter result",
+    "vpa_recommender_history_pending gauge ",
+    "vpa_recommender_history_samples_total counter ",
+    "vpa_recommender_metrics_source_stale_seconds gauge ",
+    "vpa_recommender_oom_kills_total counter result",
+    "vpa_recommender_recommendation_series_omitted gauge ",
+    "vpa_recommender_sizing_policies gauge ",
+    "vpa_recommender_sizing_policy_workloads gauge state",
+    "vpa_recommender_sizing_policy_writes_total counter operation,result",
+    "vpa_recommender_status_writes_total counter result",
+    "vpa_recommender_usage_samples_total counter result",
+];
+
+/// Name, type and labels.
+fn shape(family: &MetricFamily) -> String {
+    let labels =
+        family.get_metric().iter().flat_map(|metric| metric.get_label().iter().map(prometheus::proto::LabelPair::name));
+    let labels: BTreeSet<&str> = labels.collect();
+    let kind = format!("{:?}", family.get_field_type()).to_lowercase();
+    format!("{} {kind} {}", family.name(), labels.into_iter().collect::<Vec<_>>().join(","))
+}
+
+/// Everything that may be shown was seen once.
+fn shown() -> Vec<MetricFamily> {
+    let registry = Registry::new();
+    let metrics =
+        Metrics::register(&registry, vec![watch::Sender::new(View::default()).subscribe()]).expect("valid names");
+    metrics.decided([]);
+    metrics.steps().done("LoadVPAs");
+    metrics.history.exchanged(Exchange { code: Some(200), duration: Duration::from_secs(1) });
+    let uncapped = ResourceList::of(Cpu::from_millicores(100), Memory::from_bytes(100));
+    let accepted = Accepted { cpu: true, memory: true };
+    for (millicores, uncapped) in [(50, Some(&uncapped)), (150, Some(&uncapped)), (50, None)] {
+        let (cpu, memory) = (Some(Cpu::from_millicores(millicores)), Some(Memory::from_bytes(millicores)));
+        let sample = Sample { at: Timestamp::UNIX_EPOCH, cpu, memory };
+        metrics.quality.sample(Recommended { update_mode: None, uncapped }, &sample, accepted);
+    }
+    let decision = super::recommendations::tests::decision("web", &["main"]);
+    let mut changes = Changes::default();
+    changes.observe(&metrics.quality, [&decision]);
+    changes.observe(&metrics.quality, [&decision]);
+    let metrics = metrics.with_recommendations(&registry, 100).expect("valid names");
+    metrics.decided([&decision]);
+    registry.gather()
+}
+
+#[test]
+fn everything_is_shown_under_its_name_with_its_type_and_labels() {
+    let shown: BTreeSet<String> = shown().iter().map(shape).collect();
+    for expected in UPSTREAM.iter().chain(OURS) {
+        assert!(shown.contains(*expected), "{expected} is not in {shown:#?}");
+    }
+    let is_upstreams = |name: &&String| name.starts_with("vpa_quality_");
+    assert_eq!(shown.iter().filter(is_upstreams).count(), 9, "vpa_quality_* are upstream's alone");
+}
+
+#[test]
+fn buckets_are_upstreams() {
+    let cpu: Vec<f64> = (0..17).map(|power| 0.01 * f64::from(1 << power)).collect();
+    let memory: Vec<f64> = (0..17).map(|power| 1e6 * f64::from(1 << power)).collect();
+    let buckets: BTreeMap<String, Vec<f64>> = shown()
+        .iter()
+        .filter_map(|family| {
+            let bounds = family.get_metric()[0].get_histogram().get_bucket().iter();
+            let bounds: Vec<f64> =
+                bounds.map(prometheus::proto::Bucket::upper_bound).filter(|bound| bound.is_finite()).collect();
+            (!bounds.is_empty()).then(|| (family.name().to_owned(), bounds))
+        })
+        .collect();
+    for (name, expected) in [
+        ("vpa_quality_cpu_recommendations_cores", &cpu[..]),
+        ("vpa_quality_cpu_recommendation_over_usage_diffs_cores", &cpu),
+        ("vpa_quality_cpu_recommendation_lower_equal_usage_diffs_cores", &cpu),
+        ("vpa_quality_mem_recommendations_bytes", &memory),
+        ("vpa_quality_mem_recommendation_over_usage_diffs_bytes", &memory),
+        ("vpa_quality_mem_recommendation_lower_equal_usage_diffs_bytes", &memory),
+        ("vpa_recommender_recommendation_latency_seconds", &LATENCY_BUCKETS),
+    ] {
+        assert_eq!(buckets[name], expected, "{name}");
+    }
+    let ends = |name: &str| (buckets[name].len(), buckets[name][0], buckets[name][buckets[name].len() - 1]);
+    assert_eq!(ends("vpa_quality_usage_recommendation_relative_diffs"), (29, -1.0, 100.0));
+    assert_eq!(ends("vpa_quality_relative_recommendation_changes"), (29, -1.0, 100.0));
+    assert_eq!(ends("vpa_recommender_execution_latency_seconds"), (23, 0.01, 300.0));
+    assert_eq!(ends("vpa_recommender_prometheus_client_api_requests_duration_seconds"), (21, 0.01, 300.0));
+}

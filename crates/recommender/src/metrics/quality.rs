@@ -1,0 +1,240 @@
+//! How good recommendations are, measured against every sample of usage and kill that comes in: upstream's `vpa_quality_*`,
+//! with its names, labels and buckets (`pkg/utils/metrics/quality/quality.go`).
+//!
+//! What counts as recommended is the uncapped target in the object when the sample arrives. CPU in cores, memory in bytes;
+//! a kill for want of memory counts as the peak that it becomes.
+
+use std::collections::BTreeMap;
+
+use api::vpa::UpdateMode;
+use cluster::ObjectKey;
+use model::{Cpu, Memory, ResourceList, Sample};
+use prometheus::core::Collector;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
+use sizing::Accepted;
+
+use super::objects::mode;
+use crate::state::{Decision, Recommended};
+
+const CPU: &str = "cpu";
+const MEMORY: &str = "memory";
+const RELATIVE_BUCKETS: [f64; 29] = [
+    -1.0, -0.75, -0.5, -0.25, -0.1, -0.05, -0.025, -0.01, -0.005, -0.0025, -0.001, 0.0, 0.001, 0.0025, 0.005, 0.01,
+    0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0,
+];
+/// Upstream's largest size of an object: 2^20 pods.
+const MAX_SIZE_LOG2: u32 = 20;
+
+/// All of `vpa_quality_*`. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Quality {
+    relative_difference: HistogramVec,
+    missing: IntCounterVec,
+    cpu_over: HistogramVec,
+    memory_over: HistogramVec,
+    cpu_under: HistogramVec,
+    memory_under: HistogramVec,
+    cpu: HistogramVec,
+    memory: HistogramVec,
+    change: HistogramVec,
+}
+
+/// One resource of one sample.
+#[derive(Debug, Clone, Copy)]
+struct Seen<'a> {
+    mode: &'a str,
+    resource: &'a str,
+    usage: f64,
+    recommended: Option<f64>,
+    is_oom: bool,
+}
+
+impl Quality {
+    pub(super) fn new() -> Result<Self, prometheus::Error> {
+        let histogram = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
+            HistogramVec::new(HistogramOpts::new(format!("vpa_quality_{name}"), help).buckets(buckets), labels)
+        };
+        let (cpu, memory) = (exponential_buckets(0.01, 2.0, 17)?, exponential_buckets(1e6, 2.0, 17)?);
+        let relative = RELATIVE_BUCKETS.to_vec();
+        let of_sample: &[&str] = &["update_mode", "resource", "is_oom"];
+        let of_cpu: &[&str] = &["update_mode", "recommendation_missing"];
+        let of_memory: &[&str] = &["update_mode", "recommendation_missing", "is_oom"];
+        let missing = Opts::new(
+            "vpa_quality_usage_sample_missing_recommendation_count",
+            "Samples of usage that find no recommendation where one is due.",
+        );
+        Ok(Self {
+            relative_difference: histogram(
+                "usage_recommendation_relative_diffs",
+                "Usage less recommendation, as a share of the recommendation.",
+                relative.clone(),
+                of_sample,
+            )?,
+            missing: IntCounterVec::new(missing, of_sample)?,
+            cpu_over: histogram(
+                "cpu_recommendation_over_usage_diffs_cores",
+                "Recommendation less usage where the recommendation is above.",
+                cpu.clone(),
+                of_cpu,
+            )?,
+            memory_over: histogram(
+                "mem_recommendation_over_usage_diffs_bytes",
+                "Recommendation less usage where the recommendation is above.",
+                memory.clone(),
+                of_memory,
+            )?,
+            cpu_under: histogram(
+                "cpu_recommendation_lower_equal_usage_diffs_cores",
+                "Usage less recommendation where the recommendation is not above.",
+                cpu.clone(),
+                of_cpu,
+            )?,
+            memory_under: histogram(
+                "mem_recommendation_lower_equal_usage_diffs_bytes",
+                "Usage less recommendation where the recommendation is not above.",
+                memory.clone(),
+                of_memory,
+            )?,
+            cpu: histogram(
+                "cpu_recommendations_cores",
+                "Recommendations that samples of usage found.",
+                cpu,
+                &["update_mode"],
+            )?,
+            memory: histogram(
+                "mem_recommendations_bytes",
+                "Recommendations that samples of usage found.",
+                memory,
+                &["update_mode", "is_oom"],
+            )?,
+            change: histogram(
+                "relative_recommendation_changes",
+                "Change of a recommendation from one round to the next, as a share of the old one.",
+                relative,
+                &["update_mode", "resource", "vpa_size_log2"],
+            )?,
+        })
+    }
+
+    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 9] {
+        [
+            Box::new(self.relative_difference.clone()),
+            Box::new(self.missing.clone()),
+            Box::new(self.cpu_over.clone()),
+            Box::new(self.memory_over.clone()),
+            Box::new(self.cpu_under.clone()),
+            Box::new(self.memory_under.clone()),
+            Box::new(self.cpu.clone()),
+            Box::new(self.memory.clone()),
+            Box::new(self.change.clone()),
+        ]
+    }
+
+    /// A sample entered a history.
+    pub(crate) fn sample(&self, recommended: Recommended, sample: &Sample, accepted: Accepted) {
+        let mode = name(recommended.update_mode);
+        let (is_oom, uncapped) = (false, recommended.uncapped);
+        if let Some(cpu) = sample.cpu.filter(|_| accepted.cpu) {
+            self.see(Seen { mode, resource: CPU, usage: cpu.cores(), recommended: uncapped.and_then(cores), is_oom });
+        }
+        if let Some(memory) = sample.memory.filter(|_| accepted.memory) {
+            let usage = memory.bytes() as f64;
+            self.see(Seen { mode, resource: MEMORY, usage, recommended: uncapped.and_then(bytes), is_oom });
+        }
+    }
+
+    /// A kill for want of memory entered a history as this peak.
+    pub(crate) fn kill(&self, Recommended { update_mode, uncapped }: Recommended, peak: Memory) {
+        let (mode, usage, recommended) = (name(update_mode), peak.bytes() as f64, uncapped.and_then(bytes));
+        self.see(Seen { mode, resource: MEMORY, usage, recommended, is_oom: true });
+    }
+
+    fn see(&self, Seen { mode, resource, usage, recommended, is_oom }: Seen) {
+        let is_cpu = resource == CPU;
+        let (is_missing, oom) = (boolean(recommended.is_none()), boolean(is_oom));
+        if let Some(recommended) = recommended {
+            let all =
+                if is_cpu { self.cpu.with_label_values(&[mode]) } else { self.memory.with_label_values(&[mode, oom]) };
+            all.observe(recommended);
+            let relative = self.relative_difference.with_label_values(&[mode, resource, oom]);
+            relative.observe((usage - recommended) / recommended);
+        } else {
+            self.missing.with_label_values(&[mode, resource, oom]).inc();
+        }
+        let recommended = recommended.unwrap_or(0.0);
+        let is_over = recommended > usage;
+        let (of_cpu, of_memory) = (&[mode, is_missing], &[mode, is_missing, oom]);
+        let difference = match (is_cpu, is_over) {
+            (true, true) => self.cpu_over.with_label_values(of_cpu),
+            (true, false) => self.cpu_under.with_label_values(of_cpu),
+            (false, true) => self.memory_over.with_label_values(of_memory),
+            (false, false) => self.memory_under.with_label_values(of_memory),
+        };
+        difference.observe((usage - recommended).abs());
+    }
+}
+
+/// Uncapped targets of the round before, to tell how they change. Objects and containers that are gone are forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Changes(BTreeMap<ObjectKey, BTreeMap<String, ResourceList>>);
+
+impl Changes {
+    /// A round has decided this.
+    pub(crate) fn observe<'a>(&mut self, quality: &Quality, decisions: impl IntoIterator<Item = &'a Decision>) {
+        let mut before = std::mem::take(&mut self.0);
+        for decision in decisions {
+            let key = &decision.autoscaler.key;
+            let old = before.remove(key).unwrap_or_default();
+            let mode = name(update_mode(decision));
+            let size = size_log2(decision.pods).to_string();
+            let recommendation = decision.status.recommendation.iter();
+            let new = recommendation.flat_map(|recommendation| &recommendation.container_recommendations);
+            let new: BTreeMap<_, _> =
+                new.map(|container| (container.container_name.clone(), container.uncapped_target.clone())).collect();
+            for (old, new) in new.iter().filter_map(|(container, new)| Some((old.get(container)?, new))) {
+                for (resource, of) in [(CPU, millicores as fn(&ResourceList) -> Option<f64>), (MEMORY, bytes)] {
+                    if let Some((old, new)) = of(old).zip(of(new)) {
+                        quality.change.with_label_values(&[mode, resource, &size]).observe(new / old - 1.0);
+                    }
+                }
+            }
+            self.0.insert(key.clone(), new);
+        }
+    }
+}
+
+fn update_mode(decision: &Decision) -> Option<UpdateMode> {
+    decision.autoscaler.object.spec.update_policy.as_ref()?.update_mode
+}
+
+/// Cores, if any are recommended.
+fn cores(list: &ResourceList) -> Option<f64> {
+    millicores(list).map(|millicores| millicores / 1000.0)
+}
+
+/// Thousandths of cores, if any are recommended.
+fn millicores(list: &ResourceList) -> Option<f64> {
+    list.cpu().filter(|cpu| *cpu > Cpu::default()).map(|cpu| cpu.millicores() as f64)
+}
+
+/// Bytes, if any are recommended.
+fn bytes(list: &ResourceList) -> Option<f64> {
+    list.memory().filter(|memory| *memory > Memory::default()).map(|memory| memory.bytes() as f64)
+}
+
+/// Upstream leaves the label empty where the object names no mode.
+fn name(update_mode: Option<UpdateMode>) -> &'static str {
+    update_mode.map_or("", mode)
+}
+
+fn boolean(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
+/// The logarithm of the number of pods to the base of two, rounded down; 0 for none.
+fn size_log2(pods: usize) -> u32 {
+    pods.checked_ilog2().unwrap_or(0).min(MAX_SIZE_LOG2)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! What one sample, one kill and two rounds leave in the metrics.
+
+use std::sync::Arc;
+
+use cluster::Autoscaler;
+use jiff::Timestamp;
+use prometheus::{Registry, TextEncoder};
+use serde_json::json;
+
+use super::*;
+
+/// Quality metrics and what they read like: every line that is not a bucket.
+struct Read {
+    quality: Quality,
+    registry: Registry,
+}
+
+impl Read {
+    fn new() -> Self {
+        let read = Self { quality: Quality::new().expect("valid names"), registry: Registry::new() };
+        for collector in read.quality.collectors() {
+            read.registry.register(collector).expect("once");
+        }
+        read
+    }
+
+    fn check(&self, expected: &[&str]) {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
+        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
+        let lines: Vec<_> = lines.filter_map(|line| line.strip_prefix("vpa_quality_")).collect();
+        assert_eq!(lines, expected);
+    }
+}
+
+fn list(millicores: i64, bytes: i64) -> ResourceList {
+    ResourceList::of(Cpu::from_millicores(millicores), Memory::from_bytes(bytes))
+}
+
+fn sample(millicores: i64, bytes: i64) -> Sample {
+    let (cpu, memory) = (Some(Cpu::from_millicores(millicores)), Some(Memory::from_bytes(bytes)));
+    Sample { at: Timestamp::UNIX_EPOCH, cpu, memory }
+}
+
+const BOTH: Accepted = Accepted { cpu: true, memory: true };
+
+#[test]
+fn a_sample_is_held_against_what_was_recommended() {
+    let read = Read::new();
+    let uncapped = list(500, 100);
+    let recommended = Recommended { update_mode: Some(UpdateMode::Off), uncapped: Some(&uncapped) };
+    read.quality.sample(recommended, &sample(250, 150), BOTH);
+    read.check(&[
+        r#"cpu_recommendation_over_usage_diffs_cores_sum{recommendation_missing="false",update_mode="Off"} 0.25"#,
+        r#"cpu_recommendation_over_usage_diffs_cores_count{recommendation_missing="false",update_mode="Off"} 1"#,
+        r#"cpu_recommendations_cores_sum{update_mode="Off"} 0.5"#,
+        r#"cpu_recommendations_cores_count{update_mode="Off"} 1"#,
+        r#"mem_recommendation_lower_equal_usage_diffs_bytes_sum{is_oom="false",recommendation_missing="false",update_mode="Off"} 50"#,
+        r#"mem_recommendation_lower_equal_usage_diffs_bytes_count{is_oom="false",recommendation_missing="false",update_mode="Off"} 1"#,
+        r#"mem_recommendations_bytes_sum{is_oom="false",update_mode="Off"} 100"#,
+        r#"mem_recommendations_bytes_count{is_oom="false",update_mode="Off"} 1"#,
+        r#"usage_recommendation_relative_diffs_sum{is_oom="false",resource="cpu",update_mode="Off"} -0.5"#,
+        r#"usage_recommendation_relative_diffs_count{is_oom="false",resource="cpu",update_mode="Off"} 1"#,
+        r#"usage_recommendation_relative_diffs_sum{is_oom="false",resource="memory",update_mode="Off"} 0.5"#,
+        r#"usage_recommendation_relative_diffs_count{is_oom="false",resource="memory",update_mode="Off"} 1"#,
+    ]);
+}
+
+#[test]
+fn a_recommendation_that_is_missing_is_counted_and_what_was_not_accepted_is_not() {
+    let read = Read::new();
+    let none = list(0, 0);
+    let accepted = Accepted { cpu: false, memory: true };
+    for uncapped in [None, Some(&none)] {
+        read.quality.sample(Recommended { update_mode: None, uncapped }, &sample(250, 150), accepted);
+    }
+    read.check(&[
+        r#"mem_recommendation_lower_equal_usage_diffs_bytes_sum{is_oom="false",recommendation_missing="true",update_mode=""} 300"#,
+        r#"mem_recommendation_lower_equal_usage_diffs_bytes_count{is_oom="false",recommendation_missing="true",update_mode=""} 2"#,
+        r#"usage_sample_missing_recommendation_count{is_oom="false",resource="memory",update_mode=""} 2"#,
+    ]);
+}
+
+#[test]
+fn a_kill_counts_as_the_peak_that_it_becomes() {
+    let read = Read::new();
+    let uncapped = list(500, 100);
+    let recommended = Recommended { update_mode: Some(UpdateMode::InPlace), uncapped: Some(&uncapped) };
+    read.quality.kill(recommended, Memory::from_bytes(120));
+    read.check(&[
+        r#"mem_recommendation_lower_equal_usage_diffs_bytes_sum{is_oom="true",recommendation_missing="false",update_mode="InPlace"} 20"#,
+        r#"mem_recommendation_lower_equal_usage_diffs_bytes_count{is_oom="true",recommendation_missing="false",update_mode="InPlace"} 1"#,
+        r#"mem_recommendations_bytes_sum{is_oom="true",update_mode="InPlace"} 100"#,
+        r#"mem_recommendations_bytes_count{is_oom="true",update_mode="InPlace"} 1"#,
+        r#"usage_recommendation_relative_diffs_sum{is_oom="true",resource="memory",update_mode="InPlace"} 0.2"#,
+        r#"usage_recommendation_relative_diffs_count{is_oom="true",resource="memory",update_mode="InPlace"} 1"#,
+    ]);
+}
+
+fn decision(name: &str, pods: usize, millicores: i64) -> Decision {
+    let object = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+        "metadata": {"namespace": "shop", "name": name},
+        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+    });
+    let container = json!({"containerName": "main", "target": {}, "uncappedTarget": {"cpu": format!("{millicores}m")}});
+    let status = json!({"recommendation": {"containerRecommendations": [container]}});
+    Decision {
+        autoscaler: Arc::new(Autoscaler {
+            key: ObjectKey::new("shop", name),
+            object: api::vpa::parse(object).expect("an autoscaler"),
+        }),
+        status: serde_json::from_value(status).expect("a status"),
+        pods,
+        unsupported: false,
+    }
+}
+
+#[test]
+fn changes_count_from_one_round_to_the_next_and_objects_that_are_gone_are_forgotten() {
+    let read = Read::new();
+    let mut changes = Changes::default();
+    changes.observe(&read.quality, &[decision("web", 5, 100), decision("other", 5, 100)]);
+    read.check(&[]);
+    changes.observe(&read.quality, &[decision("web", 5, 150)]);
+    assert_eq!(changes.0.len(), 1);
+    changes.observe(&read.quality, &[decision("web", 4, 150), decision("other", 5, 900)]);
+    read.check(&[
+        r#"relative_recommendation_changes_sum{resource="cpu",update_mode="",vpa_size_log2="2"} 0.5"#,
+        r#"relative_recommendation_changes_count{resource="cpu",update_mode="",vpa_size_log2="2"} 2"#,
+    ]);
+}
+
+#[test]
+fn the_size_of_an_object_is_its_pods_in_powers_of_two() {
+    for (pods, expected) in [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (1023, 9), (1 << 30, 20)] {
+        assert_eq!(size_log2(pods), expected, "{pods}");
+    }
+}

@@ -1,0 +1,240 @@
+//! Recommendations as metrics, under the names that kube-state-metrics gave them before it dropped them: dashboards go on
+//! working. Off unless asked for, and never more series than a limit: what is beyond it is counted, not shown.
+//!
+//! CPU in cores, memory in bytes. The series are those of the last look at all objects, so they go with their objects, and
+//! with the lease.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::vpa::RecommendedContainerResources;
+use cluster::Autoscaler;
+use model::{Cpu, ResourceList};
+use prometheus::core::{Collector, Desc};
+use prometheus::{GaugeVec, IntGauge, Opts, proto::MetricFamily};
+
+use crate::state::Decision;
+
+const PREFIX: &str = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_";
+const LABELS: [&str; 8] = [
+    "namespace",
+    "verticalpodautoscaler",
+    "target_api_version",
+    "target_kind",
+    "target_name",
+    "container",
+    "resource",
+    "unit",
+];
+
+/// The last part of the metric's name, and where its value is.
+type Bound = (&'static str, fn(&RecommendedContainerResources) -> &ResourceList);
+
+const BOUNDS: [Bound; 4] = [
+    ("target", |container| &container.target),
+    ("lowerbound", |container| &container.lower_bound),
+    ("upperbound", |container| &container.upper_bound),
+    ("uncappedtarget", |container| &container.uncapped_target),
+];
+
+/// The metrics. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Recommendations {
+    limit: usize,
+    shown: Arc<Mutex<Vec<Shown>>>,
+    bounds: [GaugeVec; 4],
+    omitted: IntGauge,
+}
+
+/// One object whose recommendation is shown.
+#[derive(Debug)]
+struct Shown {
+    autoscaler: Arc<Autoscaler>,
+    containers: Vec<RecommendedContainerResources>,
+}
+
+impl Recommendations {
+    /// At most `limit` series.
+    pub(super) fn new(limit: usize) -> Result<Self, prometheus::Error> {
+        let bound = |(name, _): Bound| {
+            let help = "What a VerticalPodAutoscaler recommends for a container.";
+            GaugeVec::new(Opts::new(format!("{PREFIX}{name}"), help), &LABELS)
+        };
+        let [target, lower, upper, uncapped] = BOUNDS;
+        let omitted = IntGauge::new(
+            "vpa_recommender_recommendation_series_omitted",
+            "Series of recommendations that --recommendation-metrics-limit leaves out.",
+        )?;
+        let bounds = [bound(target)?, bound(lower)?, bound(upper)?, bound(uncapped)?];
+        Ok(Self { limit, shown: Arc::default(), bounds, omitted })
+    }
+
+    /// Shows these from now on, in their order, and nothing else. A container is shown with all its numbers or not at all.
+    pub(super) fn show(&self, decisions: &[&Decision]) {
+        let (mut left, mut omitted) = (self.limit, 0);
+        let mut shown = Vec::new();
+        for decision in decisions {
+            let mut containers = Vec::new();
+            let recommendation = decision.status.recommendation.iter();
+            for container in recommendation.flat_map(|recommendation| &recommendation.container_recommendations) {
+                let count = series(container).count();
+                if count <= left {
+                    left -= count;
+                    containers.push(container.clone());
+                } else {
+                    // Smaller ones that come later would change places with every change of this one.
+                    left = 0;
+                    omitted += count;
+                }
+            }
+            if !containers.is_empty() {
+                shown.push(Shown { autoscaler: Arc::clone(&decision.autoscaler), containers });
+            }
+        }
+        let mut current = self.lock();
+        *current = shown;
+        self.omitted.set(i64::try_from(omitted).unwrap_or(i64::MAX));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Shown>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Place of the bound, resource, unit and value of every series of a container.
+fn series(
+    container: &RecommendedContainerResources,
+) -> impl Iterator<Item = (usize, &'static str, &'static str, f64)> + '_ {
+    BOUNDS.iter().enumerate().flat_map(move |(bound, (_, list))| {
+        let list = list(container);
+        let cpu = list.cpu().map(|cpu| (bound, "cpu", "core", Cpu::cores(cpu)));
+        let memory = list.memory().map(|memory| (bound, "memory", "byte", memory.bytes() as f64));
+        cpu.into_iter().chain(memory)
+    })
+}
+
+impl Collector for Recommendations {
+    fn desc(&self) -> Vec<&Desc> {
+        self.bounds.iter().flat_map(Collector::desc).chain(self.omitted.desc()).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        // Held to the end, so that two readers do not mix.
+        let shown = self.lock();
+        self.bounds.iter().for_each(GaugeVec::reset);
+        for Shown { autoscaler, containers } in &*shown {
+            let target = autoscaler.target();
+            for container in containers {
+                for (bound, resource, unit, value) in series(container) {
+                    let labels = [
+                        &autoscaler.key.namespace,
+                        &autoscaler.key.name,
+                        &target.api_version,
+                        &target.kind,
+                        &target.name,
+                        &container.container_name,
+                        resource,
+                        unit,
+                    ];
+                    self.bounds[bound].with_label_values(&labels).set(value);
+                }
+            }
+        }
+        self.bounds.iter().flat_map(Collector::collect).chain(self.omitted.collect()).collect()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use cluster::ObjectKey;
+    use prometheus::{Registry, TextEncoder};
+    use serde_json::json;
+
+    use super::*;
+
+    pub(crate) fn decision(name: &str, containers: &[&str]) -> Decision {
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"namespace": "shop", "name": name},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}},
+        });
+        let containers = containers.iter().map(|container| {
+            json!({"containerName": container, "target": {"cpu": "250m", "memory": "1Ki"}, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "1"}, "uncappedTarget": {"cpu": "30m"}})
+        });
+        let status = json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
+        Decision {
+            autoscaler: Arc::new(Autoscaler {
+                key: ObjectKey::new("shop", name),
+                object: api::vpa::parse(object).expect("an autoscaler"),
+            }),
+            status: serde_json::from_value(status).expect("a status"),
+            pods: 1,
+            unsupported: false,
+        }
+    }
+
+    struct Read {
+        recommendations: Recommendations,
+        registry: Registry,
+    }
+
+    impl Read {
+        fn new(limit: usize) -> Self {
+            let recommendations = Recommendations::new(limit).expect("valid names");
+            let registry = Registry::new();
+            registry.register(Box::new(recommendations.clone())).expect("once");
+            Self { recommendations, registry }
+        }
+
+        fn lines(&self) -> Vec<String> {
+            let text = TextEncoder::new().encode_to_string(&self.registry.gather()).expect("text");
+            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+        }
+
+        /// `expected`: how many series of each object are shown, and how many of all are left out.
+        fn check(&self, objects: &[Decision], expected: &[(&str, usize)], omitted: usize) {
+            self.recommendations.show(&objects.iter().collect::<Vec<_>>());
+            let lines = self.lines();
+            let count = |name: &str| {
+                let label = format!("verticalpodautoscaler=\"{name}\"");
+                lines.iter().filter(|line| line.contains(&label)).count()
+            };
+            for (name, series) in expected {
+                assert_eq!(count(name), *series, "{name} in {lines:#?}");
+            }
+            assert!(lines.contains(&format!("vpa_recommender_recommendation_series_omitted {omitted}")), "{lines:#?}");
+        }
+    }
+
+    #[test]
+    fn names_labels_and_units_are_those_of_kube_state_metrics() {
+        let read = Read::new(100);
+        read.recommendations.show(&[&decision("web", &["main"])]);
+        let labels = |resource: &str, unit: &str| {
+            format!(
+                r#"{{container="main",namespace="shop",resource="{resource}",target_api_version="apps/v1",target_kind="Deployment",target_name="d",unit="{unit}",verticalpodautoscaler="web"}}"#
+            )
+        };
+        let (cpu, memory) = (labels("cpu", "core"), labels("memory", "byte"));
+        assert_eq!(
+            read.lines(),
+            [
+                format!("{PREFIX}lowerbound{cpu} 0.025"),
+                format!("{PREFIX}target{cpu} 0.25"),
+                format!("{PREFIX}target{memory} 1024"),
+                format!("{PREFIX}uncappedtarget{cpu} 0.03"),
+                format!("{PREFIX}upperbound{cpu} 1"),
+                "vpa_recommender_recommendation_series_omitted 0".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn there_are_never_more_series_than_the_limit_and_objects_that_are_gone_are_not_shown() {
+        let read = Read::new(11);
+        let three = [decision("a", &["x"]), decision("b", &["x", "y"]), decision("c", &["x"])];
+        read.check(&three, &[("a", 5), ("b", 5), ("c", 0)], 10);
+        read.check(&three[1..], &[("a", 0), ("b", 10), ("c", 0)], 5);
+        read.check(&three[2..], &[("b", 0), ("c", 5)], 0);
+        read.check(&[], &[("a", 0), ("b", 0), ("c", 0)], 0);
+    }
+}
