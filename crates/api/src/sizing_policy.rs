@@ -16,7 +16,9 @@ use crate::parse::ParseError;
 use crate::vpa::{DEFAULT_RECOMMENDER, EvictionRequirement, PodResourcePolicy, StartupBoost, UpdateMode};
 
 pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
-pub use status::{CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, SizingPolicyStatus, status_patch};
+pub use status::{
+    CONFLICTING, Contested, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, report_patch, status_patch,
+};
 
 /// The group of kinds that are Plimsoll's own.
 pub const GROUP: &str = "plimsoll.dev";

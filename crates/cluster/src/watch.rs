@@ -160,8 +160,9 @@ impl Watches {
         }
         let api = self.loosely_typed::<ClusterSizingPolicy>();
         let feed = Feed::new(Resource::ClusterPolicies, &self.store, |view| &mut view.cluster_policies);
-        let scope = self.scope.clone();
-        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Policy::trim_cluster), feed));
+        // They are in no namespace, and so in everybody's scope.
+        let everything = Scope::default();
+        self.tasks.spawn(follow(api, None, move |object| read_loose(&everything, object, Policy::trim_cluster), feed));
         self.namespaces()
     }
 

@@ -16,6 +16,7 @@ use crate::ingest::{Ingest, Shared, waiting_kills};
 use crate::metrics::Metrics;
 use crate::serve::Feed;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
+use crate::sizing_policies::status::Speaker;
 use crate::sizing_policies::watch::watch as watch_policies;
 use crate::state::{Charge, State};
 use crate::storage::Storage;
@@ -86,6 +87,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         policies: policies.view(),
         questions: watches.scale_questions(),
         recommender: charge.recommender_name.clone(),
+        speaker: Speaker { shard: 0, shards: 1 },
         writer: policy::Writer::new(chassis.client.clone()),
         workers: usize::from(update_worker_count),
         metrics: metrics.clone(),

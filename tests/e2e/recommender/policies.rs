@@ -1,6 +1,7 @@
 //! Sizing policies, kept by the deployed recommender under the RBAC of `deploy/`.
 
 mod kinds;
+mod obstacles;
 mod room;
 mod scoped;
 mod thousand;

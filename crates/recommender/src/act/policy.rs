@@ -5,7 +5,9 @@
 
 use std::time::Instant;
 
-use api::sizing_policy::{API_VERSION, ClusterSizingPolicy, SizingPolicy, SizingPolicyStatus, status_patch};
+use api::sizing_policy::{
+    API_VERSION, ClusterSizingPolicy, ShardReport, SizingPolicy, SizingPolicyStatus, report_patch, status_patch,
+};
 use api::vpa::VerticalPodAutoscaler;
 use cluster::{ObjectKey, Policy, Reach};
 use json_patch::jsonptr::PointerBuf;
@@ -18,7 +20,7 @@ use runtime::Leading;
 
 use super::event::CONTROLLER;
 use crate::sizing_policies::plan::Action;
-use crate::sizing_policies::status::News;
+use crate::sizing_policies::status::{News, Said};
 use crate::sizing_policies::wanted::is_policy;
 
 /// The API server takes notes of up to 1024 bytes; a character here has one, but for a few in words of others.
@@ -94,17 +96,16 @@ impl Writer {
         outcome(sent, key, action.name())
     }
 
-    /// Writes the status of a policy, if this process still leads.
-    pub(crate) async fn write_status(
-        &self,
-        policy: &Policy,
-        status: &SizingPolicyStatus,
-        leading: &Leading,
-    ) -> Outcome {
+    /// Writes what there is to say into the status of a policy, if this process still leads.
+    pub(crate) async fn write_status(&self, policy: &Policy, said: &Said, leading: &Leading) -> Outcome {
         if !leading.holds(Instant::now()) {
             return Outcome::NotLeading;
         }
-        outcome(self.patch_status(policy, status).await, &policy.key, "status")
+        let sent = match said {
+            Said::Status(status) => self.put_status(policy, status).await,
+            Said::Report(shard, report) => self.put_report(policy, *shard, report).await,
+        };
+        outcome(sent, &policy.key, "status")
     }
 
     /// Tells people of a policy what is new. They are told best, so an event that cannot be written is no failure.
@@ -159,20 +160,28 @@ impl Writer {
         }
     }
 
-    async fn patch_status(&self, policy: &Policy, status: &SizingPolicyStatus) -> Result<(), Error> {
-        let resource = match policy.reach {
-            Reach::Namespace => ApiResource::erase::<SizingPolicy>(&()),
-            Reach::Cluster(_) => ApiResource::erase::<ClusterSizingPolicy>(&()),
-        };
-        let api: Api<DynamicObject> = match policy.reach {
-            Reach::Namespace => Api::namespaced_with(self.client.clone(), &policy.key.namespace, &resource),
-            Reach::Cluster(_) => Api::all_with(self.client.clone(), &resource),
-        };
+    async fn put_status(&self, policy: &Policy, status: &SizingPolicyStatus) -> Result<(), Error> {
         let uid =
             TestOperation { path: PointerBuf::from_tokens(["metadata", "uid"]), value: policy.uid.clone().into() };
         let put = status_patch(status).map_err(Error::SerdeError)?;
         let patch = Patch(std::iter::once(PatchOperation::Test(uid)).chain(put.0).collect());
-        api.patch_status(&policy.key.name, &PatchParams::default(), &Body::Json::<()>(patch)).await.map(drop)
+        let (api, params) = (self.policies(policy), PatchParams::default());
+        api.patch_status(&policy.key.name, &params, &Body::Json::<()>(patch)).await.map(drop)
+    }
+
+    async fn put_report(&self, policy: &Policy, shard: u16, report: &ShardReport) -> Result<(), Error> {
+        let patch = Body::Merge(report_patch(&policy.uid, shard, report));
+        self.policies(policy).patch_status(&policy.key.name, &PatchParams::default(), &patch).await.map(drop)
+    }
+
+    fn policies(&self, policy: &Policy) -> Api<DynamicObject> {
+        let client = self.client.clone();
+        match policy.reach {
+            Reach::Namespace => {
+                Api::namespaced_with(client, &policy.key.namespace, &ApiResource::erase::<SizingPolicy>(&()))
+            }
+            Reach::Cluster(_) => Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&())),
+        }
     }
 
     /// The answers are read loosely: what others wrote into an object must not make our write look failed.

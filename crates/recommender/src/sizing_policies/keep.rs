@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::attempts::Attempts;
 use super::plan::{Failures, Plan, Scene, keys, plan};
-use super::status::{news, status};
+use super::status::{Speaker, say};
 use crate::act::policy::{Made, Outcome, Writer};
 use crate::metrics::Metrics;
 
@@ -25,6 +25,8 @@ use crate::metrics::Metrics;
 const SETTLE: Duration = Duration::from_secs(1);
 /// How often everything is looked at without a change.
 const SAFETY_NET: Duration = Duration::from_mins(5);
+/// Of many workloads it takes a while to look at all; this many times as long goes by before the next look.
+const REST: u32 = 20;
 /// How soon a status is written again that could not be.
 const RETRY: Duration = Duration::from_secs(5);
 /// Objects that are written before everything is looked at again: a change of mind takes effect soon.
@@ -39,6 +41,8 @@ pub(crate) struct Keeper {
     pub(crate) policies: watch::Receiver<View>,
     pub(crate) questions: ScaleQuestions,
     pub(crate) recommender: String,
+    /// Who says what becomes of a policy of the cluster.
+    pub(crate) speaker: Speaker,
     pub(crate) writer: Writer,
     /// How many objects are written at the same time.
     pub(crate) workers: usize,
@@ -53,13 +57,20 @@ struct Term {
     is_idle: bool,
     /// When to look again, even without a change.
     next: Instant,
+    /// How long the last look took.
+    took: Duration,
 }
 
 impl Keeper {
     /// Runs until shutdown, or until it is dropped with the lease.
     pub(crate) async fn run(mut self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let mut term =
-            Term { metrics: self.metrics.clone(), attempts: Attempts::default(), is_idle: false, next: Instant::now() };
+        let mut term = Term {
+            metrics: self.metrics.clone(),
+            attempts: Attempts::default(),
+            is_idle: false,
+            next: Instant::now(),
+            took: Duration::ZERO,
+        };
         let work = async {
             loop {
                 self.pass(&mut term, &leading).await;
@@ -76,7 +87,7 @@ impl Keeper {
             () = changed(&mut self.view), if !term.is_idle => {}
             () = sleep_until(term.next), if !term.is_idle => {}
         }
-        sleep(SETTLE).await;
+        sleep(SETTLE.max(term.took * REST)).await;
     }
 
     /// Looks, writes what has to be, and says of each policy what came of it.
@@ -86,7 +97,10 @@ impl Keeper {
         self.view.mark_unchanged();
         let Some((policies, namespaces)) = self.seen() else { return };
         term.is_idle = policies.is_empty();
-        let plan = match block_in_place(|| self.plan(&policies, &namespaces)) {
+        let started = Instant::now();
+        let plan = block_in_place(|| self.plan(&policies, &namespaces));
+        term.took = started.elapsed();
+        let plan = match plan {
             Some(Ok(plan)) => plan,
             Some(Err(error)) => return tracing::error!(%error, "cannot plan the objects of sizing policies"),
             None => return,
@@ -160,17 +174,16 @@ impl Keeper {
         let now = Timestamp::now();
         let statuses = plan.tallies.iter().zip(made).enumerate().map(|(index, (tally, made))| {
             let failed = failures.get(&index).map(Vec::as_slice).unwrap_or_default();
-            (&tally.policy, status(tally, failed, now), made)
+            (&tally.policy, say(self.speaker, tally, failed, now), made)
         });
-        let saying = stream::iter(statuses.collect::<Vec<_>>()).map(async |(policy, status, made)| {
-            let old = policy.status.as_ref();
-            let outcome = if old == Some(&status) {
+        let saying = stream::iter(statuses.collect::<Vec<_>>()).map(async |(policy, said, made)| {
+            let outcome = if said.is_known(policy) {
                 Outcome::Written
             } else {
-                self.writer.write_status(policy, &status, leading).await
+                self.writer.write_status(policy, &said, leading).await
             };
             if outcome == Outcome::Written {
-                self.writer.tell(policy, &news(old, &status), made).await;
+                self.writer.tell(policy, &said.news(policy), made).await;
             }
             matches!(outcome, Outcome::Failed(_))
         });

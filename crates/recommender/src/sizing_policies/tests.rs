@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use api::sizing_policy::{LabelSelector, Sizing, SizingMethod, SizingPolicySpec, WorkloadKind};
+use api::sizing_policy::{LabelSelector, Sizing, SizingMethod, SizingPolicySpec, SizingPolicyStatus, WorkloadKind};
 use cluster::{Autoscaler, Controller, Namespace, ObjectKey, Owner, Policy, Reach, Table, View, WellKnown};
 use jiff::Timestamp;
 use model::{Labels, Selector};
 use serde_json::{Value, json};
 
 use super::plan::{Action, Plan, Scene, plan};
-use super::{status, wanted};
+use super::status::{Said, Speaker, say};
+use super::wanted;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
@@ -124,6 +125,15 @@ impl World {
     fn plan(&self) -> Plan {
         let Self { view, namespaces, policies } = self;
         plan(&Scene { policies, namespaces, view, recommender: "default" }).expect("everything is JSON")
+    }
+}
+
+/// What a recommender without shards says of the first policy.
+fn status(plan: &Plan, failed: &[&str]) -> SizingPolicyStatus {
+    let alone = Speaker { shard: 0, shards: 1 };
+    match say(alone, &plan.tallies[0], failed, Timestamp::UNIX_EPOCH) {
+        Said::Status(status) => *status,
+        Said::Report(..) => panic!("nobody else would put reports together"),
     }
 }
 
@@ -310,7 +320,7 @@ fn a_policy_that_cannot_be_used_changes_nothing() {
     let world = world.made(&broken, "gone", |_| ()).has(broken).has(other);
     check(&world, &["web: 0 0 0 0", "other: 1 0 0 1"]);
     let plan = world.plan();
-    let unusable = status::status(&plan.tallies[0], &[], Timestamp::UNIX_EPOCH);
+    let unusable = status(&plan, &[]);
     assert_eq!(unusable.conditions[2].reason, "InvalidSizing");
     assert!(unusable.conditions[2].message.contains("no-such-thing"), "{unusable:?}");
 }
@@ -324,7 +334,7 @@ fn bounds_that_no_webhook_would_take_are_refused() {
     .expect("a resource policy");
     let plan = World::new().workload("shop", "a", &[("tier", "web")]).has(broken).plan();
     assert!(plan.writes.is_empty());
-    let status = status::status(&plan.tallies[0], &[], Timestamp::UNIX_EPOCH);
+    let status = status(&plan, &[]);
     assert_eq!(
         status.conditions[2].message,
         "spec.resourcePolicy: container *: the maximum of cpu, 1, is below the minimum of 2; the policy's autoscalers stay \
@@ -390,7 +400,7 @@ fn lists_are_short_and_counts_complete() {
     let names: Vec<String> = (10..40).map(|number| format!("web-{number}")).collect();
     let world = names.iter().fold(world, |world, name| world.workload("shop", name, &[]).by_hand(name, name));
     let plan = world.plan();
-    let status = status::status(&plan.tallies[0], &[], Timestamp::UNIX_EPOCH);
+    let status = status(&plan, &[]);
     assert_eq!((status.selected, status.conflicts, status.conflicting.len()), (30, 30, 10));
     assert_eq!(
         status.conditions[0].message,
@@ -398,8 +408,10 @@ fn lists_are_short_and_counts_complete() {
          (VerticalPodAutoscaler/web-10), Deployment shop/web-11 (VerticalPodAutoscaler/web-11), Deployment shop/web-12 \
          (VerticalPodAutoscaler/web-12), ..."
     );
-    assert_eq!(status::news(None, &status).len(), 1);
-    assert_eq!(status::news(Some(&status), &status), []);
+    let said = Said::Status(Box::new(status.clone()));
+    assert_eq!(said.news(&policy("web")).len(), 1);
+    let told = Policy { status: Some(status), ..policy("web") };
+    assert!(said.is_known(&told) && said.news(&told).is_empty());
 }
 
 #[test]
@@ -407,7 +419,7 @@ fn a_policy_is_ready_once_everything_is_written() {
     let world = World::new().workload("shop", "a", &[("tier", "web")]).has(policy("web"));
     let mut plan = world.plan();
     let reason = |plan: &Plan, failed: &[&str]| {
-        let status = status::status(&plan.tallies[0], failed, Timestamp::UNIX_EPOCH);
+        let status = status(plan, failed);
         (status.conditions[2].status.clone(), status.conditions[2].reason.clone(), status.managed)
     };
     let is = |status: &str, reason: &str, managed| (status.to_owned(), reason.to_owned(), managed);
@@ -416,4 +428,33 @@ fn a_policy_is_ready_once_everything_is_written() {
     assert!(matches!(plan.writes[0].action, Action::Create(_)));
     plan.tallies[0].written(&plan.writes[0].action);
     assert_eq!(reason(&plan, &[]), is("True", "UpToDate", 1));
+}
+
+#[test]
+fn the_first_shard_says_what_all_of_them_found() {
+    let speak = |shard, policy: &Policy, workload: &str| {
+        let plan =
+            World::new().workload("shop", workload, &[]).made(policy, workload, |_| ()).has(policy.clone()).plan();
+        say(Speaker { shard, shards: 2 }, &plan.tallies[0], &[], Timestamp::UNIX_EPOCH)
+    };
+    let ready = |said: &Said| match said {
+        Said::Status(status) => (status.selected, status.managed, status.conditions[2].message.clone()),
+        Said::Report(..) => panic!("the first shard says it all"),
+    };
+    let mut policy = cluster_policy("all", &[]);
+    let alone = (1, 1, "shard 1 has not looked yet".to_owned());
+    assert_eq!(ready(&speak(0, &policy, "a")), alone);
+
+    let Said::Report(1, report) = speak(1, &policy, "b") else { panic!("the second shard reports to the first") };
+    let shards = [("1".to_owned(), report.clone()), ("2".to_owned(), report)].into();
+    policy.status = Some(SizingPolicyStatus { shards, ..SizingPolicyStatus::default() });
+    assert!(speak(1, &policy, "b").is_known(&policy));
+    let both = (2, 2, "2 workloads have the autoscaler that they should".to_owned());
+    let said = speak(0, &policy, "a");
+    assert_eq!(ready(&said), both);
+    let Said::Status(status) = said else { panic!("the first shard says it all") };
+    assert_eq!(status.shards.keys().collect::<Vec<_>>(), ["1"], "there is no third shard any more");
+
+    let changed = Policy { generation: 2, ..policy };
+    assert_eq!(ready(&speak(0, &changed, "a")).2, "shard 1 has not looked yet");
 }
