@@ -23,3 +23,26 @@ impl Owner {
         Some(Self { api_version, kind, name, uid })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(controllers: &[Option<bool>], expected: Option<&str>) {
+        let reference = |(index, controller): (usize, &Option<bool>)| OwnerReference {
+            name: index.to_string(),
+            controller: *controller,
+            ..OwnerReference::default()
+        };
+        let references = controllers.iter().enumerate().map(reference).collect();
+        assert_eq!(Owner::controller(Some(references)).map(|owner| owner.name).as_deref(), expected, "{controllers:?}");
+    }
+
+    #[test]
+    fn an_owner_that_does_not_say_whether_it_is_the_controller_is_none() {
+        check(&[], None);
+        check(&[None, Some(false)], None);
+        check(&[None, Some(false), Some(true), Some(true)], Some("2"));
+        assert_eq!(Owner::controller(None), None);
+    }
+}

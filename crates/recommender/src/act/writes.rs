@@ -57,3 +57,6 @@ impl Writes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

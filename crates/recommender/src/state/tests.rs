@@ -8,6 +8,7 @@ mod schedulable;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::target::Resolution;
 use cluster::{
     Autoscaler, Checkpoint, Container, Controller, ObjectKey, OomKill, Phase, Pod, Resources, View, WellKnown,
 };
@@ -18,7 +19,7 @@ use sizing::Config;
 use sources::ContainerUsage;
 
 use super::checkpoints::Loaded;
-use super::{Charge, Decision, Ingested, State};
+use super::{Charge, Decision, Ingested, State, Target, target};
 use crate::checkpoint::form;
 
 const MI: i64 = 1 << 20;
@@ -326,6 +327,46 @@ fn history_survives_a_target_that_is_away_for_a_while() {
     cluster.view.controllers_mut(WellKnown::Deployment).apply(deployment);
     cluster.load(4);
     check(&mut cluster, 5, &[("web", Some("296m"))]);
+}
+
+/// `before`: what the target came down to before; `expected`: the pods that are selected now, or none where nothing is known.
+fn check_target(resolution: Resolution, before: Option<Target>, expected: Option<&Selector>) {
+    let shown = format!("{resolution:?} after {before:?}");
+    match (target(resolution, before), expected) {
+        (Target::Known { selector, .. }, Some(expected)) => assert_eq!(&selector, expected, "{shown}"),
+        (Target::Unknown, None) => {}
+        (target, expected) => panic!("{shown}: {target:?}, not {expected:?}"),
+    }
+}
+
+#[test]
+fn an_error_that_may_pass_leaves_the_selector_as_it_was() {
+    let selector = Selector::match_labels([("app", "web")]);
+    let known = || Some(Target::Known { selector: selector.clone(), unsupported: None });
+    let failed = |transient| Resolution::Unsupported { message: "it hurts".to_owned(), transient };
+    check_target(failed(true), known(), Some(&selector));
+    check_target(failed(true), None, Some(&Selector::nothing()));
+    check_target(failed(false), known(), Some(&Selector::nothing()));
+    check_target(Resolution::Pods(selector.clone()), None, Some(&selector));
+}
+
+#[test]
+fn empty_optional_fields_hurt_nobody() {
+    let spec = json!({
+        "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "updatePolicy": {}, "startupBoost": {},
+        "resourcePolicy": {"containerPolicies": [{"containerName": "main", "minAllowed": {}, "startupBoost": {}}]},
+    });
+    let object = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+        "metadata": {"namespace": "shop", "name": "web"}, "spec": spec, "status": {"recommendation": {}},
+    });
+    let mut cluster = Cluster::web(&["web-1"]);
+    let object = api::vpa::parse(object).expect("an autoscaler");
+    cluster.view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", "web"), object }));
+    cluster.load(0);
+    cluster.measure("web-1", "main", 1);
+    check(&mut cluster, 2, &[("web", Some("296m"))]);
 }
 
 #[test]
