@@ -2,19 +2,25 @@
 
 use std::collections::BTreeSet;
 
-/// All namespaces but the ignored ones, or one.
+use crate::shard::Shard;
+
+/// All namespaces but the ignored ones and those of other shards, or one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The only namespace to look at; none for all of them.
     pub namespace: Option<String>,
     /// Namespaces whose objects are as good as not there.
     pub ignored: BTreeSet<String>,
+    /// Objects in namespaces of other shards are as good as not there.
+    pub shard: Shard,
 }
 
 impl Scope {
-    /// Whether objects of this namespace count.
+    /// Whether objects of this namespace count. Those of the cluster, whose namespace is empty, count in every shard.
     pub fn includes(&self, namespace: &str) -> bool {
-        self.namespace.as_deref().is_none_or(|only| only == namespace) && !self.ignored.contains(namespace)
+        let is_wanted = self.namespace.as_deref().is_none_or(|only| only == namespace);
+        let is_ours = namespace.is_empty() || self.shard.includes(namespace);
+        is_wanted && is_ours && !self.ignored.contains(namespace)
     }
 }
 
@@ -26,6 +32,7 @@ mod tests {
         let scope = Scope {
             namespace: only.map(str::to_owned),
             ignored: ignored.iter().map(|&ignored| ignored.to_owned()).collect(),
+            ..Scope::default()
         };
         assert_eq!(scope.includes(namespace), expected, "{scope:?} {namespace}");
     }
@@ -41,5 +48,15 @@ mod tests {
     fn ignored_namespaces_do_not_count() {
         check(None, &["a"], "a", false);
         check(None, &["a"], "b", true);
+    }
+
+    #[test]
+    fn namespaces_of_other_shards_do_not_count() {
+        let scope = |shard: &str| Scope { shard: shard.parse().expect(shard), ..Scope::default() };
+        assert!(scope("0/2").includes("shop") && !scope("1/2").includes("shop"));
+        assert!(!scope("0/2").includes("mail") && scope("1/2").includes("mail"));
+        assert!(scope("0/2").includes("") && scope("1/2").includes(""));
+        let both = Scope { ignored: ["shop".to_owned()].into(), ..scope("0/2") };
+        assert!(!both.includes("shop") && !both.includes("mail"));
     }
 }

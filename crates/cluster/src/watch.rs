@@ -68,7 +68,7 @@ impl Watches {
         let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods)
             .on_change(move |change| report_kills(&report, change));
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read = move |pod: v1::Pod| keep_within(&scope, Pod::trim(pod, keeps_placements), |pod| &pod.key);
+        let read = move |pod: v1::Pod| keep_within(&scope, pod, |pod| Pod::trim(pod, keeps_placements));
         self.tasks.spawn(follow(self.namespaced(), Some("status.phase!=Pending"), read, feed));
         self
     }
@@ -98,7 +98,7 @@ impl Watches {
     {
         let feed = Feed::new(Resource::Controllers(kind), &self.store, move |view| view.controllers_mut(kind));
         let scope = self.scope.clone();
-        let read = move |object: K| keep_within(&scope, Controller::from(object), |controller| &controller.key);
+        let read = move |object: K| keep_within(&scope, object, Controller::from);
         self.tasks.spawn(follow(self.namespaced::<K>(), None, read, feed));
     }
 
@@ -128,7 +128,7 @@ impl Watches {
     pub fn limit_ranges(mut self) -> Self {
         let feed = Feed::new(Resource::LimitRanges, &self.store, |view| &mut view.limit_ranges);
         let scope = self.scope.clone();
-        let read = move |object: v1::LimitRange| keep_within(&scope, LimitRange::trim(object), |range| &range.key);
+        let read = move |object: v1::LimitRange| keep_within(&scope, object, LimitRange::trim);
         self.tasks.spawn(follow(self.namespaced(), None, read, feed));
         self
     }
@@ -205,12 +205,17 @@ impl Watches {
     }
 }
 
-fn keep_within<T: crate::Entry<Key = ObjectKey>>(
+/// Trims nothing that does not count: in a cluster of many shards that is most of what passes by.
+fn keep_within<K: kube::Resource, T: crate::Entry<Key = ObjectKey>>(
     scope: &Scope,
-    object: T,
-    key: impl FnOnce(&T) -> &ObjectKey,
+    object: K,
+    trim: impl FnOnce(K) -> T,
 ) -> Reading<T> {
-    if scope.includes(&key(&object).namespace) { Reading::Keep(object) } else { Reading::Outside(object.key()) }
+    if scope.includes(object.meta().namespace.as_deref().unwrap_or_default()) {
+        Reading::Keep(trim(object))
+    } else {
+        Reading::Outside(autoscaler::key(object.meta()))
+    }
 }
 
 fn read_loose<T: crate::Entry<Key = ObjectKey>>(

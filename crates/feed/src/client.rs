@@ -1,4 +1,5 @@
-//! The reader's side: follows the leader, reconnects, keeps the last value and never goes back to an older one.
+//! The reader's side: follows the leader, or those of all shards, reconnects, keeps the last value and never goes back to an
+//! older one.
 //!
 //! Which address leads comes from outside, as a value that changes (the recommender's Lease says it). When the leader
 //! moves or the stream breaks, the values stay as they are and are said to be stale, until the reset of the next stream
@@ -6,11 +7,15 @@
 
 mod backoff;
 mod connect;
+mod following;
 mod merge;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
+use futures::future::join_all;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::sync::watch;
@@ -24,7 +29,7 @@ use backoff::Backoff;
 pub use connect::connect;
 use merge::{Merge, MergeError};
 
-pub use merge::{Following, Heard};
+pub use following::{Following, Heard, Part};
 
 /// What the next connection uses. It must offer a client certificate and the protocol `h2`.
 pub type CurrentTls = Arc<dyn Fn() -> Arc<ClientConfig> + Send + Sync>;
@@ -36,13 +41,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The largest message that is taken.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Follows the recommendations of whoever leads.
+/// Follows the recommendations of whoever leads: of everything, or of one shard each.
 pub struct Reader {
-    /// `host:port` of the leader; absent while there is none.
-    pub leader: watch::Receiver<Option<String>>,
+    /// `host:port` of each leader; absent while there is none.
+    pub leaders: Vec<watch::Receiver<Option<String>>>,
     /// How to connect.
     pub tls: CurrentTls,
-    /// The name in the leader's certificate, whatever its address is.
+    /// The name in the leaders' certificates, whatever their addresses are.
     pub server_name: ServerName<'static>,
 }
 
@@ -63,17 +68,44 @@ enum Ended {
 }
 
 impl Reader {
-    /// Keeps `following` current for as long as somebody looks at it and the leader is told.
-    pub async fn run(self, following: watch::Sender<Following>) {
-        let Self { mut leader, tls, server_name } = self;
+    /// What is heard, and the reading itself, which goes on for as long as somebody looks and a leader is told.
+    pub fn follow(self) -> (watch::Receiver<Following>, impl Future<Output = ()> + Send + use<>) {
+        let Self { leaders, tls, server_name } = self;
+        let (following, heard) = watch::channel(Following::new(leaders.len(), Instant::now()));
+        let streams = leaders.into_iter().enumerate().map(|(number, leader)| {
+            let following = Told { number, following: following.clone() };
+            LeaderReader { leader, tls: Arc::clone(&tls), server_name: server_name.clone(), following }.run()
+        });
+        (heard, join_all(streams).map(drop))
+    }
+}
+
+/// Where what one leader tells goes.
+struct Told {
+    number: usize,
+    following: watch::Sender<Following>,
+}
+
+/// Follows one leader, and those that follow it.
+struct LeaderReader {
+    leader: watch::Receiver<Option<String>>,
+    tls: CurrentTls,
+    server_name: ServerName<'static>,
+    following: Told,
+}
+
+impl LeaderReader {
+    async fn run(self) {
+        let Self { mut leader, tls, server_name, following } = self;
         let mut merge = Merge::default();
         let mut backoff = Backoff::default();
         let mut said = None;
         loop {
-            let address = match leader.wait_for(Option::is_some).await {
-                Ok(address) => address.clone().unwrap_or_default(),
-                Err(_) => return,
+            let told = tokio::select! {
+                told = leader.wait_for(Option::is_some) => told.map(|address| address.clone()),
+                () = following.closed() => return,
             };
+            let Ok(Some(address)) = told else { return };
             let moved = async |leader: &mut watch::Receiver<Option<String>>| {
                 // While nobody leads, what the last leader tells stands.
                 leader.wait_for(|now| now.as_ref().is_some_and(|now| *now != address)).await.is_ok()
@@ -82,7 +114,7 @@ impl Reader {
             let ended = tokio::select! {
                 ended = stream => ended,
                 still_told = moved(&mut leader) => {
-                    stale(&following);
+                    following.stale();
                     backoff = Backoff::default();
                     if !still_told {
                         return;
@@ -91,11 +123,11 @@ impl Reader {
                 }
                 () = following.closed() => return,
             };
-            if following.borrow().stale_since.is_none() {
+            if following.is_fresh() {
                 backoff = Backoff::default();
                 said = None;
             }
-            stale(&following);
+            following.stale();
             let ended = (!matches!(ended, Ended::Closed)).then(|| ended.to_string());
             if let Some(error) = ended.as_ref().filter(|_| ended != said) {
                 tracing::warn!(leader = address, error, "the feed is interrupted; trying on");
@@ -110,12 +142,28 @@ impl Reader {
     }
 }
 
-fn stale(following: &watch::Sender<Following>) {
-    following.send_if_modified(|following| {
-        let was_fresh = following.stale_since.is_none();
-        following.stale_since.get_or_insert_with(Instant::now);
-        was_fresh
-    });
+impl Told {
+    fn is_fresh(&self) -> bool {
+        self.following.borrow().parts().get(self.number).is_some_and(|part| part.stale_since.is_none())
+    }
+
+    fn stale(&self) {
+        self.change(|part| {
+            let was_fresh = part.stale_since.is_none();
+            part.stale_since.get_or_insert_with(Instant::now);
+            was_fresh
+        });
+    }
+
+    /// Wakes those who look if `change` gives that there was one.
+    fn change(&self, change: impl FnOnce(&mut Part) -> bool) {
+        self.following.send_if_modified(|following| following.part_mut(self.number).is_some_and(change));
+    }
+
+    /// Returns when nobody looks any more.
+    async fn closed(&self) {
+        self.following.closed().await;
+    }
 }
 
 /// A client for single calls to one server, such as `Explain`.
@@ -133,7 +181,7 @@ async fn follow(
     tls: &CurrentTls,
     server_name: &ServerName<'static>,
     merge: &mut Merge,
-    following: &watch::Sender<Following>,
+    following: &Told,
 ) -> Ended {
     match read(address, tls, server_name, merge, following).await {
         Ok(()) => Ended::Closed,
@@ -146,7 +194,7 @@ async fn read(
     tls: &CurrentTls,
     server_name: &ServerName<'static>,
     merge: &mut Merge,
-    following: &watch::Sender<Following>,
+    following: &Told,
 ) -> Result<(), Ended> {
     let beginning = async {
         let mut client = client(address, tls, server_name).await?;
@@ -160,13 +208,9 @@ async fn read(
     Ok(())
 }
 
-fn take(
-    update: RecommendationsUpdate,
-    merge: &mut Merge,
-    following: &watch::Sender<Following>,
-) -> Result<(), MergeError> {
+fn take(update: RecommendationsUpdate, merge: &mut Merge, following: &Told) -> Result<(), MergeError> {
     let mut taken = Ok(());
-    following.send_if_modified(|following| match merge.take(update, following) {
+    following.change(|part| match merge.take(update, part) {
         Ok(changed) => changed,
         Err(error) => {
             taken = Err(error);

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use cluster::Scope;
+use cluster::{Scope, Shard};
 use feed::AllowedClients;
 use model::{Quantity, ResourceList, ResourceName};
 use runtime::{CommonArgs, FeatureGates, Gate, GoDuration, LeaderElectionArgs, ListenAddress, Program, Stage};
@@ -104,6 +104,10 @@ pub struct Args {
     /// Namespaces to leave alone, separated by commas. Not together with --vpa-object-namespace.
     #[arg(long, default_value = "", value_name = "NAMESPACES")]
     pub ignored_vpa_object_namespaces: String,
+    /// Which part of the namespaces to look at, as INDEX/COUNT, counted from zero: 0/2 and 1/2 are all. Each part has a Lease of
+    /// its own, whose name ends with -INDEX. Not together with --vpa-object-namespace.
+    #[arg(long, default_value = "0/1", value_name = "INDEX/COUNT")]
+    pub shard: Shard,
     /// Feature gates as Name=true, separated by commas. `PerVPAConfig` lets objects set their own memory rules.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
@@ -282,15 +286,16 @@ impl SizingArgs {
     }
 }
 
-/// The namespaces that `--vpa-object-namespace` and `--ignored-vpa-object-namespaces` leave.
-pub fn scope(only: &str, ignored: &str) -> anyhow::Result<Scope> {
+/// The namespaces that `--vpa-object-namespace`, `--ignored-vpa-object-namespaces` and `--shard` leave.
+pub fn scope(only: &str, ignored: &str, shard: Shard) -> anyhow::Result<Scope> {
     let ignored: BTreeSet<String> =
         ignored.split(',').map(str::trim).filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
     ensure!(
         only.is_empty() || ignored.is_empty(),
         "--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other"
     );
-    Ok(Scope { namespace: (!only.is_empty()).then(|| only.to_owned()), ignored })
+    ensure!(only.is_empty() || shard.is_whole(), "--vpa-object-namespace and --shard exclude each other");
+    Ok(Scope { namespace: (!only.is_empty()).then(|| only.to_owned()), ignored, shard })
 }
 
 /// A duration from the command line has at most 2^63 - 1 nanoseconds.
@@ -418,12 +423,30 @@ pub(crate) mod tests {
     #[test]
     fn namespaces_are_all_some_or_one() {
         let check = |only: &str, ignored: &str, namespace: &str, expected: bool| {
-            assert_eq!(scope(only, ignored).expect("one of the two").includes(namespace), expected, "{namespace}");
+            let all = Shard::default();
+            assert_eq!(scope(only, ignored, all).expect("one of the two").includes(namespace), expected, "{namespace}");
         };
         check("", "", "a", true);
         check("a", "", "b", false);
         check("", "a, b", "b", false);
         check("", "a, b", "c", true);
-        assert!(scope("a", "b").is_err());
+        assert!(scope("a", "b", Shard::default()).is_err());
+    }
+
+    #[test]
+    fn shards_are_counted_from_zero_and_divide_all_namespaces() {
+        let shard = |line: &str| parse(line).map(|args| args.shard);
+        assert_eq!(shard(""), Ok(Shard::default()));
+        let second = shard("--shard=1/2").expect("the second of two");
+        assert!(scope("", "kube-system", second).expect("a scope").includes("mail"));
+        assert!(scope("mail", "", second).is_err());
+        for (line, expected) in [
+            ("--shard=2/2", "shards are counted from zero: the last of 2 is 1/2"),
+            ("--shard=0/0", "there must be 1 to 256 shards"),
+            ("--shard=2", "expected INDEX/COUNT, such as 0/2 and 1/2"),
+        ] {
+            let error = shard(line).expect_err(line);
+            assert!(error.contains(expected) && error.contains("--shard"), "{error}");
+        }
     }
 }

@@ -11,6 +11,7 @@
 //! * [`storage`]: where history comes from that is older than this process.
 //! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones first.
 //! * `sizing_policies`: VPA objects for whole namespaces.
+//! * `division`: how several of its kind divide the namespaces.
 //! * `serve`: the feed to the other services.
 //! * [`metrics`]: what is measured about all this.
 
@@ -18,6 +19,7 @@ pub mod act;
 pub mod args;
 mod checkpoint;
 pub mod decide;
+mod division;
 pub mod history;
 mod ingest;
 pub mod metrics;

@@ -11,6 +11,7 @@ use sources::metrics_api::MetricsApi;
 use crate::act::{Writer, Writes, checkpoint, policy};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, scope};
 use crate::checkpoint::keep::Keeper;
+use crate::division;
 use crate::history::Fetching;
 use crate::ingest::{Ingest, Shared, waiting_kills};
 use crate::metrics::Metrics;
@@ -44,12 +45,13 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         min_checkpoints,
         vpa_object_namespace,
         ignored_vpa_object_namespaces,
+        shard,
         feature_gates,
     } = args;
     if min_checkpoints != DEFAULT_MIN_CHECKPOINTS {
         tracing::warn!("--min-checkpoints is deprecated and has no effect");
     }
-    let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
+    let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces, shard)?;
     let config = sizing.config(&feature_gates)?;
     let charge = Charge { recommender_name, memory_saver, patience: recommender_interval.0 };
     let external = external.names(&history.container_name_label)?;
@@ -67,7 +69,10 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     }
 
     let source = match external {
-        None => Usage::MetricsApi(MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref())),
+        None => Usage::MetricsApi(MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref()).only({
+            let scope = scope.clone();
+            move |namespace| scope.includes(namespace)
+        })),
         Some(names) => Usage::External(ExternalMetrics::new(chassis.client.clone(), names), recommender_interval.0),
     };
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
@@ -87,7 +92,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         policies: policies.view(),
         questions: watches.scale_questions(),
         recommender: charge.recommender_name.clone(),
-        speaker: Speaker { shard: 0, shards: 1 },
+        speaker: Speaker { shard: shard.index(), shards: shard.count() },
         writer: policy::Writer::new(chassis.client.clone()),
         workers: usize::from(update_worker_count),
         metrics: metrics.clone(),
@@ -129,10 +134,11 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         chassis.tasks.spawn_until_shutdown("history", fetching.run());
     }
 
+    let (election, announcement) = division::stand(shard, election, address, &chassis)?;
     let status_writer = Writer::new(chassis.client.clone(), metrics.clone());
     let shutdown = chassis.shutdown.clone();
     chassis
-        .lead(&election, address.as_deref(), |leading| {
+        .lead(&election, &announcement, |leading| {
             // Readers are sent away when the term is over, and its work is dropped.
             let told = publisher.as_ref().map(|publisher| publisher.begin(leading.term()));
             let writes = Writes::new(status_writer.clone(), workers, leading.clone());

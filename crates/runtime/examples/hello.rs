@@ -50,5 +50,5 @@ async fn work(chassis: Chassis, Args { common: _, election, fail, panic, stubbor
         chassis.shutdown.run_until_cancelled(term.lost().cancelled()).await;
         Ok(())
     };
-    chassis.lead(&election, None, lead).await
+    chassis.lead(&election, &runtime::Announcement::default(), lead).await
 }

@@ -1,5 +1,6 @@
 //! One candidate's reads and writes of the Lease. The rules are in [`crate::lease`].
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,7 @@ pub(crate) struct Candidate {
     api: Api<Lease>,
     name: String,
     me: String,
+    annotations: BTreeMap<String, String>,
     timings: Timings,
     /// The lease as last read or written, and since when its content has been that.
     seen: Option<Lease>,
@@ -47,7 +49,13 @@ enum Step {
 impl Candidate {
     pub(crate) fn new(api: Api<Lease>, name: String, me: String, timings: Timings) -> Self {
         let unchanged_since = now();
-        Self { api, name, me, timings, seen: None, unchanged_since, perhaps_held: false, changes: None }
+        let annotations = BTreeMap::new();
+        Self { api, name, me, annotations, timings, seen: None, unchanged_since, perhaps_held: false, changes: None }
+    }
+
+    /// The same; while it holds the lease, that has these annotations beside others.
+    pub(crate) fn annotating(self, annotations: BTreeMap<String, String>) -> Self {
+        Self { annotations, ..self }
     }
 
     /// Takes the lease, runs `work` while it lasts, and begins again when it is lost; ends when `work` returns.
@@ -203,7 +211,8 @@ impl Candidate {
     }
 
     /// Creates or replaces the lease; the resource version in `metadata` makes a write to a changed lease fail.
-    async fn write(&mut self, metadata: ObjectMeta, spec: LeaseSpec, exists: bool) -> kube::Result<()> {
+    async fn write(&mut self, mut metadata: ObjectMeta, spec: LeaseSpec, exists: bool) -> kube::Result<()> {
+        metadata.annotations.get_or_insert_default().extend(self.annotations.clone());
         let lease = Lease { metadata, spec: Some(spec) };
         self.perhaps_held = true;
         let params = PostParams::default();
@@ -545,6 +554,27 @@ mod tests {
         let Json(_) = leases.store(Lease { spec: Some(spec), ..stolen });
         first.expect("ends").await;
         first.expect("begins").await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_has_the_annotations_of_its_holder() {
+        let leases = Leases::default();
+        let annotations = [("kept".to_owned(), "as it is".to_owned())].into();
+        let metadata = ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() };
+        let Json(_) = leases.store(Lease { metadata, spec: Some(LeaseSpec::default()) });
+        for name in ["first", "second"] {
+            let api = Api::namespaced(leases.client(Arc::default()), "ns");
+            let candidate = Candidate::new(api, "lease".to_owned(), name.to_owned(), TIMINGS);
+            let candidate = candidate.annotating([("holder".to_owned(), name.to_owned())].into());
+            let mut work = async |_| {
+                let lease = leases.0.lock().unwrap().clone().unwrap();
+                let expected = [("holder", name), ("kept", "as it is")].map(|(key, value)| (key.into(), value.into()));
+                assert_eq!(lease.metadata.annotations, Some(expected.into()));
+                Ok(())
+            };
+            let status = IntGauge::new("status", "Status.").unwrap();
+            candidate.lead(&CancellationToken::new(), &status, &mut work).await.unwrap();
+        }
     }
 
     #[tokio::test(start_paused = true)]

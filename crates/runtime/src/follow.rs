@@ -1,15 +1,34 @@
 //! Follows who holds a Lease, and where it is reached: its holder's identity ends with an address (see [`crate::lease`]).
 
+use std::future::Future;
 use std::pin::pin;
 
 use futures::StreamExt as _;
+use futures::future::join_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 use tokio::sync::watch;
 
-use crate::lease::address_of;
+use crate::lease::{address_of, shard_lease};
+
+/// Follows the leaders that divide the work among `count` shards, each with a Lease of its own named after `name`: where
+/// each is reached, in their order, and the following itself.
+pub fn follow_shards(
+    leases: &Api<Lease>,
+    name: &str,
+    count: u16,
+) -> (Vec<watch::Receiver<Option<String>>>, impl Future<Output = ()> + use<>) {
+    let (mut leaders, mut following) = (Vec::new(), Vec::new());
+    for index in 0..count {
+        let (found, leader) = watch::channel(None);
+        let (leases, name) = (leases.clone(), shard_lease(name, index, count));
+        following.push(async move { follow_leader(leases, &name, found).await });
+        leaders.push(leader);
+    }
+    (leaders, async { drop(join_all(following).await) })
+}
 
 /// Keeps `leader` at the address of the holder of the Lease `name`; absent while nobody holds it, or says no address.
 /// Runs until nobody looks at `leader`. While the API server is away, the last holder stands.

@@ -1,5 +1,6 @@
 //! Leadership as a program uses it: work that runs only while this process holds a Lease.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -18,6 +19,15 @@ use crate::client;
 use crate::election::Candidate;
 use crate::lease::{self, Timings, identity};
 use crate::throttle::Throttle;
+
+/// What a leader tells others by its Lease.
+#[derive(Debug, Clone, Default)]
+pub struct Announcement {
+    /// Where it is reached, as `host:port`.
+    pub address: Option<String>,
+    /// Annotations of the Lease.
+    pub annotations: BTreeMap<String, String>,
+}
 
 /// One term of leadership. Clones share it.
 #[derive(Debug, Clone)]
@@ -69,11 +79,11 @@ impl Chassis {
     ///
     /// When a term is lost, `work` is dropped and started anew with the next one; what must outlive a term is kept outside.
     /// (Upstream's programs exit instead.) When `work` returns, which it does soon after shutdown, the lease is released,
-    /// so that the next candidate begins at once. `address` tells others where to reach the leader.
+    /// so that the next candidate begins at once.
     pub async fn lead<W>(
         &self,
         args: &LeaderElectionArgs,
-        address: Option<&str>,
+        announcement: &Announcement,
         mut work: impl FnMut(Leading) -> W,
     ) -> anyhow::Result<()>
     where
@@ -89,8 +99,10 @@ impl Chassis {
         let status = IntGauge::with_opts(status)?;
         self.registry.register(Box::new(status.clone()))?;
         let api = Api::namespaced(self.lease_client()?, &args.leader_elect_resource_namespace);
-        let me = identity(&hostname()?, rand::random(), address);
+        let Announcement { address, annotations } = announcement;
+        let me = identity(&hostname()?, rand::random(), address.as_deref());
         let candidate = Candidate::new(api, args.leader_elect_resource_name.clone(), me, timings);
+        let candidate = candidate.annotating(annotations.clone());
         candidate.lead(&self.shutdown, &status, &mut work).await
     }
 

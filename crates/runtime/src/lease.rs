@@ -100,6 +100,12 @@ pub fn address_of(holder: &str) -> Option<&str> {
     parts.nth(2)
 }
 
+/// The name of the lease of one of several leaders that divide the work, counted from zero; a leader of everything has the
+/// lease itself.
+pub fn shard_lease(name: &str, index: u16, count: u16) -> String {
+    if count > 1 { format!("{name}-{index}") } else { name.to_owned() }
+}
+
 /// The three periods of an election, in the order in which each bounds the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timings {
@@ -232,6 +238,12 @@ mod tests {
         assert_eq!(named, "pod-1_ffffffff-ffff-4fff-bfff-ffffffffffff_10.0.0.7:8945");
         assert_eq!(address_of(&named), Some("10.0.0.7:8945"));
         assert_eq!(address_of(&identity("pod-1", 7, None)), None);
+    }
+
+    #[test]
+    fn leaders_that_divide_the_work_have_a_lease_each() {
+        assert_eq!(shard_lease("lease", 0, 1), "lease");
+        assert_eq!([0, 1].map(|index| shard_lease("lease", index, 2)), ["lease-0", "lease-1"]);
     }
 
     #[test]

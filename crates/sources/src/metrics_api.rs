@@ -5,6 +5,7 @@
 
 mod error;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::metrics::PodMetrics;
@@ -26,6 +27,8 @@ const MAX_PODS: usize = 500_000;
 #[derive(Clone)]
 pub struct MetricsApi {
     pods: Api<PodMetrics>,
+    /// Whether usage in a namespace is wanted.
+    is_wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
 impl MetricsApi {
@@ -35,7 +38,13 @@ impl MetricsApi {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
         };
-        Self { pods }
+        Self { pods, is_wanted: Arc::new(|_| true) }
+    }
+
+    /// The same, without the usage in namespaces that are not wanted. The API cannot be asked for several namespaces.
+    #[must_use]
+    pub fn only(self, is_wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self { is_wanted: Arc::new(is_wanted), ..self }
     }
 
     /// The current usage of every container that was measured.
@@ -46,7 +55,8 @@ impl MetricsApi {
         if pods.len() > MAX_PODS {
             return Err(MetricsApiError::TooMany { items: pods.len(), most: MAX_PODS });
         }
-        Ok(pods.into_iter().flat_map(usage).collect())
+        let is_wanted = |pod: &PodMetrics| (self.is_wanted)(pod.metadata.namespace.as_deref().unwrap_or_default());
+        Ok(pods.into_iter().filter(is_wanted).flat_map(usage).collect())
     }
 }
 

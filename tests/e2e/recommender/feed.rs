@@ -60,7 +60,7 @@ pub(super) async fn certificates(client: &Client) -> Result<Arc<ClientConfig>> {
 
 /// The CPU that the feed asks for, as a quantity, with the term that it is from.
 fn target(following: &Following, uid: &str) -> Option<(String, u64)> {
-    let heard = following.recommendations.get(uid)?;
+    let heard = following.get(uid)?;
     let container = heard.recommendation.recommendation.containers.first()?;
     Some((container.target.get(&ResourceName::Cpu)?.to_string(), heard.term))
 }
@@ -77,7 +77,7 @@ async fn until(following: &mut watch::Receiver<Following>, uid: &str, cpu: &str,
         }
         last = heard;
         let as_expected = last.as_ref().is_some_and(|(heard, term)| heard == cpu && *term > later_than);
-        complaint.is_some() || (now.stale_since.is_none() && as_expected)
+        complaint.is_some() || (now.stale_since().is_none() && as_expected)
     };
     let waited = timeout(PATIENCE, following.wait_for(is_so)).await.is_ok_and(|closed| closed.is_ok());
     ensure!(waited, "the feed asks for {cpu} in a term after {later_than}; the last was {last:?}");
@@ -97,9 +97,9 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
     let (found, mut leader) = watch::channel(None);
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
     tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
-    let (heard, mut following) = watch::channel(Following::new(Instant::now()));
-    let reader = Reader { leader: leader.clone(), tls: Arc::clone(&tls), server_name: name.clone() };
-    tokio::spawn(reader.run(heard));
+    let reader = Reader { leaders: vec![leader.clone()], tls: Arc::clone(&tls), server_name: name.clone() };
+    let (mut following, reading) = reader.follow();
+    tokio::spawn(reading);
     let first = until(&mut following, &uid, CPU_OF_250M, 0).await?;
 
     let address = leader.borrow_and_update().clone().context("the Lease tells the leader's address")?;

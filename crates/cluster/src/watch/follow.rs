@@ -81,7 +81,7 @@ pub(super) async fn follow<K, T>(
     }
 }
 
-/// Reads all pages. The version is the one to watch from.
+/// Reads all pages, and keeps of them what counts. The version is the one to watch from.
 async fn list<K, T>(
     api: &Api<K>,
     fields: Option<&str>,
@@ -95,7 +95,8 @@ where
     let mut params = ListParams { field_selector: fields.map(str::to_owned), ..ListParams::default() }.limit(PAGE);
     loop {
         let page = timeout(CALL_TIMEOUT, api.list(&params)).await??;
-        readings.extend(page.items.into_iter().map(read));
+        let counts = |reading: &Reading<T>| !matches!(reading, Reading::Outside(_));
+        readings.extend(page.items.into_iter().map(read).filter(counts));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
             None => return Ok((page.metadata.resource_version.ok_or(Failure::NoVersion)?, readings)),

@@ -26,7 +26,7 @@ impl Watches {
     pub fn pending_pods(mut self) -> Self {
         let feed = Feed::new(Resource::PendingPods, &self.store, |view| &mut view.pending_pods);
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read = move |pod: v1::Pod| keep_within(&scope, Pod::trim(pod, keeps_placements), |pod| &pod.key);
+        let read = move |pod: v1::Pod| keep_within(&scope, pod, |pod| Pod::trim(pod, keeps_placements));
         self.tasks.spawn(follow(self.namespaced(), Some("status.phase=Pending"), read, feed));
         self
     }
@@ -54,7 +54,7 @@ impl Watches {
     pub fn quotas(mut self) -> Self {
         let feed = Feed::new(Resource::Quotas, &self.store, |view| &mut view.quotas);
         let scope = self.scope.clone();
-        let read = move |object: v1::ResourceQuota| keep_within(&scope, Quota::trim(object), |quota| &quota.key);
+        let read = move |object: v1::ResourceQuota| keep_within(&scope, object, Quota::trim);
         self.tasks.spawn(follow(self.namespaced(), None, read, feed));
         self
     }

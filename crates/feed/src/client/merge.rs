@@ -1,9 +1,8 @@
-//! What a reader holds, and how messages change it. The rules: a reset takes effect when it is complete; nothing from an
+//! How the messages of one leader, and of those that follow it, change what a reader holds. The rules: a reset takes effect when it is complete; nothing from an
 //! earlier term of leadership is taken; within a term the greater revision is the newer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use jiff::Timestamp;
 
@@ -11,34 +10,7 @@ use crate::proto::recommendations_update::Change;
 use crate::proto::{self, RecommendationsUpdate};
 use crate::recommendation::Recommendation;
 
-/// The state of a reader.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Following {
-    /// By the object's unique identifier.
-    pub recommendations: BTreeMap<String, Heard>,
-    /// Since when changes may have been missed; absent while the stream is up.
-    pub stale_since: Option<Instant>,
-}
-
-/// The last value that was heard.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
-    /// The value.
-    pub recommendation: Arc<Recommendation>,
-    /// The term of leadership from which it is.
-    pub term: u64,
-    /// The number of its change in the term.
-    pub revision: u64,
-    /// When the leader saw it first, by the leader's clock.
-    pub changed_at: Timestamp,
-}
-
-impl Following {
-    /// Nothing was heard yet; it is stale from `now`.
-    pub fn new(now: Instant) -> Self {
-        Self { recommendations: BTreeMap::new(), stale_since: Some(now) }
-    }
-}
+use super::following::{Heard, Part};
 
 /// Why a stream cannot be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -80,11 +52,7 @@ impl Merge {
     }
 
     /// Takes a message; gives whether the state changed.
-    pub(super) fn take(
-        &mut self,
-        update: RecommendationsUpdate,
-        following: &mut Following,
-    ) -> Result<bool, MergeError> {
+    pub(super) fn take(&mut self, update: RecommendationsUpdate, part: &mut Part) -> Result<bool, MergeError> {
         let RecommendationsUpdate { term, change } = update;
         if term < self.term {
             return Err(MergeError::EarlierTerm { term, known: self.term });
@@ -105,21 +73,21 @@ impl Merge {
                     return Ok(false);
                 }
                 *stage = Stage::Following;
-                replace(following, parts);
+                replace(part, parts);
                 Ok(true)
             }
             (_, Stage::New | Stage::Resetting(_)) => Err(MergeError::NoReset),
             (Some(Change::Apply(apply)), Stage::Following) => {
                 let mut changed = false;
                 for message in apply.recommendations {
-                    changed |= put(&mut following.recommendations, message, term);
+                    changed |= put(&mut part.recommendations, message, term);
                 }
                 Ok(changed)
             }
             (Some(Change::Delete(delete)), Stage::Following) => {
                 let mut changed = false;
                 for uid in delete.uids {
-                    changed |= following.recommendations.remove(&uid).is_some();
+                    changed |= part.recommendations.remove(&uid).is_some();
                 }
                 Ok(changed)
             }
@@ -130,14 +98,14 @@ impl Merge {
 }
 
 /// Puts the parts in place, except where something newer is known.
-fn replace(following: &mut Following, mut parts: BTreeMap<String, Heard>) {
-    for (uid, known) in std::mem::take(&mut following.recommendations) {
-        if parts.get(&uid).is_some_and(|part| order(part) < order(&known)) {
+fn replace(part: &mut Part, mut parts: BTreeMap<String, Heard>) {
+    for (uid, known) in std::mem::take(&mut part.recommendations) {
+        if parts.get(&uid).is_some_and(|new| order(new) < order(&known)) {
             parts.insert(uid, known);
         }
     }
-    following.recommendations = parts;
-    following.stale_since = None;
+    part.recommendations = parts;
+    part.stale_since = None;
 }
 
 /// Puts one value in place, unless something newer is known. A value that cannot be read counts as none: its reader then
@@ -168,6 +136,8 @@ fn order(heard: &Heard) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::proto::{RecommendationsApply, RecommendationsDelete, RecommendationsReset};
 
@@ -199,21 +169,21 @@ mod tests {
 
     struct Hearer {
         merge: Merge,
-        following: Following,
+        part: Part,
     }
 
     impl Hearer {
         fn new() -> Self {
-            Self { merge: Merge::default(), following: Following::new(Instant::now()) }
+            Self { merge: Merge::default(), part: Part::new(Instant::now()) }
         }
 
         fn hear(&mut self, term: u64, change: Change) -> Result<bool, MergeError> {
-            self.merge.take(RecommendationsUpdate { term, change: Some(change) }, &mut self.following)
+            self.merge.take(RecommendationsUpdate { term, change: Some(change) }, &mut self.part)
         }
 
         /// `uid@term.revision` of each value.
         fn check(&self, expected: &[&str]) {
-            let values = self.following.recommendations.iter();
+            let values = self.part.recommendations.iter();
             let values: Vec<_> =
                 values.map(|(uid, heard)| format!("{uid}@{}.{}", heard.term, heard.revision)).collect();
             assert_eq!(values, expected);
@@ -230,7 +200,7 @@ mod tests {
         hearer.check(&["a@1.1", "b@1.2"]);
         assert_eq!(hearer.hear(2, part(&[("c", 2)], false, true)), Ok(true));
         hearer.check(&["b@2.1", "c@2.2"]);
-        assert_eq!(hearer.following.stale_since, None);
+        assert_eq!(hearer.part.stale_since, None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Authorities, and the certificates of servers and clients.
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -15,6 +17,10 @@ pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
 }
+
+const AUTHORITY: &str = "authority";
+const CERTIFICATE: &str = "certificate";
+const KEY: &str = "key";
 
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
@@ -41,14 +47,15 @@ impl Authority {
     }
 
     pub(crate) fn server(&self) -> Arc<ServerConfig> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(self.roots()), Arc::clone(&provider)).build().unwrap();
-        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        server(self.roots(), self.issue(SERVER))
+    }
+
+    /// Puts what a server in another process needs into files.
+    pub(crate) fn write_server(&self, folder: &Path) {
         let (chain, key) = self.issue(SERVER);
-        let mut config = builder.with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        Arc::new(config)
+        for (name, der) in [(AUTHORITY, &*self.certificate), (CERTIFICATE, &*chain[0]), (KEY, key.secret_der())] {
+            fs::write(folder.join(name), der).unwrap();
+        }
     }
 
     /// A client that trusts this authority and shows a certificate of `issuer`, if any.
@@ -63,4 +70,21 @@ impl Authority {
         config.alpn_protocols = vec![b"h2".to_vec()];
         Arc::new(config)
     }
+}
+
+/// A server from the files of [`Authority::write_server`].
+pub(crate) fn server_from(folder: &Path) -> Arc<ServerConfig> {
+    let read = |name| fs::read(folder.join(name)).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(read(AUTHORITY).into()).unwrap();
+    server(roots, (vec![read(CERTIFICATE).into()], PrivateKeyDer::try_from(read(KEY)).unwrap()))
+}
+
+fn server(roots: RootCertStore, (chain, key): Pair) -> Arc<ServerConfig> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build().unwrap();
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut config = builder.with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
 }

@@ -2,7 +2,11 @@
 
 mod access;
 mod certificates;
+mod frozen;
 mod leaders;
+mod memory;
+mod restless;
 mod services;
+mod shards;
 mod slow_reader;
 mod stage;

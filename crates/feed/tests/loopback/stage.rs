@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use feed::proto::feed_client::FeedClient;
 use feed::server::Answer;
@@ -81,7 +81,7 @@ pub(crate) fn server_name() -> ServerName<'static> {
 }
 
 /// Knows the container `app` only.
-fn answer() -> Answer {
+pub(crate) fn answer() -> Answer {
     Arc::new(|question: &Question| {
         let published = recommendation("u-1", 126).recommendation.containers.remove(0);
         let explained = Explained { uid: "u-1".to_owned(), published, is_measured: true, ..Explained::default() };
@@ -109,22 +109,32 @@ pub(crate) fn recommendation(uid: &str, millicores: i64) -> Recommendation {
 
 /// A reader that follows whoever it is told leads.
 pub(crate) struct Follower {
-    pub(crate) leader: watch::Sender<Option<String>>,
+    pub(crate) leaders: Vec<watch::Sender<Option<String>>>,
     pub(crate) following: watch::Receiver<Following>,
 }
 
 impl Follower {
+    /// Of a leader of everything.
     pub(crate) fn start(tls: Arc<ClientConfig>) -> Self {
-        let (leader, leaders) = watch::channel(None);
-        let (sender, following) = watch::channel(Following::new(Instant::now()));
-        let tls = Arc::new(move || Arc::clone(&tls));
-        let reader = Reader { leader: leaders, tls, server_name: server_name() };
-        tokio::spawn(reader.run(sender));
-        Self { leader, following }
+        Self::of_shards(1, tls)
+    }
+
+    /// Of so many leaders.
+    pub(crate) fn of_shards(count: usize, tls: Arc<ClientConfig>) -> Self {
+        let (leaders, told) = (0..count).map(|_| watch::channel(None)).unzip();
+        let reader = Reader { leaders: told, tls: Arc::new(move || Arc::clone(&tls)), server_name: server_name() };
+        let (following, reading) = reader.follow();
+        tokio::spawn(reading);
+        Self { leaders, following }
     }
 
     pub(crate) fn follow(&self, replica: &Replica) {
-        self.leader.send_replace(Some(replica.address.clone()));
+        self.follow_in(0, replica);
+    }
+
+    /// The replica leads this shard.
+    pub(crate) fn follow_in(&self, shard: usize, replica: &Replica) {
+        self.leaders[shard].send_replace(Some(replica.address.clone()));
     }
 
     /// Waits until the reader is in a state.
@@ -134,11 +144,11 @@ impl Follower {
     }
 
     pub(crate) async fn until_fresh(&mut self, expected: &[(&str, i64)]) {
-        self.until(&format!("fresh {expected:?}"), |now| now.stale_since.is_none() && targets(now) == expected).await;
+        self.until(&format!("fresh {expected:?}"), |now| now.stale_since().is_none() && targets(now) == expected).await;
     }
 
     pub(crate) async fn until_stale(&mut self) {
-        self.until("stale", |now| now.stale_since.is_some()).await;
+        self.until("stale", |now| now.stale_since().is_some()).await;
     }
 
     pub(crate) fn check(&self, expected: &[(&str, i64)]) {
@@ -147,10 +157,11 @@ impl Follower {
 }
 
 /// The CPU of each target in millicores, by uid.
-fn targets(following: &Following) -> Vec<(&str, i64)> {
-    let values = following.recommendations.iter();
+pub(crate) fn targets(following: &Following) -> Vec<(&str, i64)> {
     let target = |heard: &feed::client::Heard| {
         heard.recommendation.recommendation.containers[0].target.cpu().map_or(0, Cpu::millicores)
     };
-    values.map(|(uid, heard)| (uid.as_str(), target(heard))).collect()
+    let mut targets: Vec<_> = following.iter().map(|(uid, heard)| (uid, target(heard))).collect();
+    targets.sort_unstable();
+    targets
 }

@@ -1,0 +1,194 @@
+//! Which part of a cluster one of several processes looks at: each namespace belongs to one of `count` shards.
+//!
+//! The name of the namespace is hashed with FNV-1a (64 bits), and the hash is placed by jump consistent hashing (Lamping and
+//! Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm", 2014), here in whole numbers so that every machine gives the
+//! same answer. From `n` to `n + 1` shards one namespace in `n + 1` moves, and always to the new shard.
+
+use std::fmt;
+use std::num::NonZeroU16;
+use std::str::FromStr;
+
+/// More processes than this would wait for the API server, not for each other.
+const MAX_COUNT: u16 = 256;
+
+/// One shard of several, counted from zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    index: u16,
+    count: NonZeroU16,
+}
+
+/// Why a text is not a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ShardError {
+    /// Not two whole numbers.
+    #[error("expected INDEX/COUNT, such as 0/2 and 1/2")]
+    Form,
+    /// No shards, or too many.
+    #[error("there must be 1 to {MAX_COUNT} shards")]
+    Count,
+    /// There is no such shard.
+    #[error("shards are counted from zero: the last of {0} is {last}/{0}", last = .0 - 1)]
+    Index(u16),
+}
+
+/// Everything.
+impl Default for Shard {
+    fn default() -> Self {
+        Self { index: 0, count: NonZeroU16::MIN }
+    }
+}
+
+/// `INDEX/COUNT`.
+impl FromStr for Shard {
+    type Err = ShardError;
+
+    fn from_str(text: &str) -> Result<Self, ShardError> {
+        let number = |text: &str| text.parse::<u16>().map_err(|_| ShardError::Form);
+        let (index, count) = text.split_once('/').ok_or(ShardError::Form)?;
+        let (index, count) = (number(index)?, number(count)?);
+        if count > MAX_COUNT {
+            return Err(ShardError::Count);
+        }
+        let size = NonZeroU16::new(count).ok_or(ShardError::Count)?;
+        if index < count { Ok(Self { index, count: size }) } else { Err(ShardError::Index(count)) }
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+impl Shard {
+    /// Which one it is.
+    pub fn index(self) -> u16 {
+        self.index
+    }
+
+    /// How many there are.
+    pub fn count(self) -> u16 {
+        self.count.get()
+    }
+
+    /// Whether it is the only one.
+    pub fn is_whole(self) -> bool {
+        self.count.get() == 1
+    }
+
+    /// Whether the namespace is this shard's.
+    pub fn includes(self, namespace: &str) -> bool {
+        self.is_whole() || place(fnv1a(namespace.as_bytes()), self.count) == self.index
+    }
+}
+
+fn fnv1a(bytes: &[u8]) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
+}
+
+/// Follows the hash from shard to shard, as if there had been one at first and others were added one by one: each random
+/// number says how many there will be when it moves next.
+fn place(hash: u64, count: NonZeroU16) -> u16 {
+    const STEP: u64 = 2_862_933_555_777_941_757;
+    let (mut random, mut place, mut next) = (hash, 0, 0);
+    while next < u64::from(count.get()) {
+        place = next;
+        random = random.wrapping_mul(STEP).wrapping_add(1);
+        next = ((place + 1) << 31) / ((random >> 33) + 1);
+    }
+    place as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(namespace: &str, count: u16) -> u16 {
+        let owners = (0..count).filter(|index| shard(*index, count).includes(namespace));
+        let owners: Vec<_> = owners.collect();
+        assert_eq!(owners.len(), 1, "{namespace} belongs to {owners:?} of {count}");
+        owners[0]
+    }
+
+    fn shard(index: u16, count: u16) -> Shard {
+        format!("{index}/{count}").parse().expect("a shard")
+    }
+
+    fn names() -> impl Iterator<Item = String> {
+        (0..10_000).map(|number| format!("team-{number}"))
+    }
+
+    /// The owner among 1, 2, 3, 4, 8, 16 and 256 shards. These must never change: a cluster's recommenders and their history
+    /// are divided by them.
+    fn check(namespace: &str, expected: [u16; 7]) {
+        assert_eq!([1, 2, 3, 4, 8, 16, 256].map(|count| owner(namespace, count)), expected, "{namespace}");
+    }
+
+    #[test]
+    fn a_namespace_belongs_to_the_same_shard_for_ever() {
+        check("default", [0, 0, 2, 3, 4, 4, 48]);
+        check("kube-system", [0, 1, 1, 1, 1, 15, 179]);
+        check("shop", [0, 0, 0, 0, 7, 11, 132]);
+        check("search", [0, 0, 0, 0, 7, 7, 182]);
+        check("billing", [0, 1, 2, 2, 2, 12, 202]);
+        check("mail", [0, 1, 1, 1, 5, 5, 5]);
+        check("bow", [0, 1, 2, 3, 4, 4, 254]);
+        check(&"x".repeat(63), [0, 1, 1, 1, 4, 11, 122]);
+    }
+
+    #[test]
+    fn the_hash_is_fnv_1a() {
+        // Test vectors of the hash's authors.
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn shards_are_of_like_size() {
+        for count in [2, 3, 5, 16] {
+            let mut sizes = vec![0; usize::from(count)];
+            names().for_each(|name| sizes[usize::from(owner(&name, count))] += 1);
+            let mean = 10_000 / i32::from(count);
+            assert!(sizes.iter().all(|size: &i32| (size - mean).abs() * 5 < mean), "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn one_more_shard_takes_its_share_and_moves_nothing_else() {
+        for count in [1, 2, 7] {
+            let mut moved = 0;
+            for name in names() {
+                let (before, after) = (owner(&name, count), owner(&name, count + 1));
+                assert!(after == before || after == count, "{name} moved from {before} to {after}");
+                moved += u32::from(after != before);
+            }
+            let share = 10_000 / u32::from(count + 1);
+            assert!(moved.abs_diff(share) * 10 < share, "{moved} of 10000 moved to the new one of {}", count + 1);
+        }
+    }
+
+    #[test]
+    fn a_shard_is_written_as_its_number_from_zero_and_how_many_there_are() {
+        for text in ["0/1", "0/2", "1/2", "255/256"] {
+            assert_eq!(text.parse::<Shard>().map(|shard| shard.to_string()).as_deref(), Ok(text));
+        }
+        assert_eq!("0/1".parse(), Ok(Shard::default()));
+        for (text, expected) in [
+            ("", ShardError::Form),
+            ("1", ShardError::Form),
+            ("a/b", ShardError::Form),
+            ("-1/2", ShardError::Form),
+            ("1/2/3", ShardError::Form),
+            ("0/0", ShardError::Count),
+            ("0/257", ShardError::Count),
+            ("2/2", ShardError::Index(2)),
+        ] {
+            assert_eq!(text.parse::<Shard>(), Err(expected), "{text}");
+        }
+        assert_eq!(ShardError::Index(2).to_string(), "shards are counted from zero: the last of 2 is 1/2");
+    }
+}

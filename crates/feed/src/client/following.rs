@@ -1,0 +1,132 @@
+//! What a reader holds: what each leader told, side by side, so that one leader's reset leaves alone what others told.
+//!
+//! Usually each object is told by one leader, the one of its shard. When namespaces move between shards, two may tell of the
+//! same object for a while; then the value that was decided last counts, by the leaders' clocks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use crate::recommendation::Recommendation;
+
+/// The state of a reader.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Following {
+    parts: Vec<Part>,
+}
+
+/// What one leader, or the last of those that followed each other, told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// By the object's unique identifier.
+    pub recommendations: BTreeMap<String, Heard>,
+    /// Since when changes may have been missed; absent while the stream is up.
+    pub stale_since: Option<Instant>,
+}
+
+/// The last value that was heard.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Heard {
+    /// The value.
+    pub recommendation: Arc<Recommendation>,
+    /// The term of leadership from which it is. Terms of different shards cannot be compared.
+    pub term: u64,
+    /// The number of its change in the term.
+    pub revision: u64,
+    /// When the leader saw it first, by the leader's clock.
+    pub changed_at: Timestamp,
+}
+
+impl Part {
+    /// Nothing was heard yet; it is stale from `now`.
+    pub(super) fn new(now: Instant) -> Self {
+        Self { recommendations: BTreeMap::new(), stale_since: Some(now) }
+    }
+}
+
+impl Following {
+    /// Nothing was heard yet from so many leaders; it is stale from `now`.
+    pub(super) fn new(leaders: usize, now: Instant) -> Self {
+        Self { parts: vec![Part::new(now); leaders] }
+    }
+
+    pub(super) fn part_mut(&mut self, leader: usize) -> Option<&mut Part> {
+        self.parts.get_mut(leader)
+    }
+
+    /// What each leader told, in the order in which they were given to the reader.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The last value for the object with this unique identifier.
+    pub fn get(&self, uid: &str) -> Option<&Heard> {
+        let told = self.parts.iter().filter_map(|part| part.recommendations.get(uid));
+        told.max_by_key(|heard| heard.changed_at)
+    }
+
+    /// The last value of each object, with its unique identifier.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Heard)> {
+        let told = self.parts.iter().flat_map(|part| &part.recommendations);
+        told.filter(|(uid, heard)| self.get(uid).is_some_and(|last| std::ptr::eq(*heard, last)))
+            .map(|(uid, heard)| (uid.as_str(), heard))
+    }
+
+    /// Since when changes of something may have been missed; absent while all streams are up.
+    pub fn stale_since(&self) -> Option<Instant> {
+        self.parts.iter().filter_map(|part| part.stale_since).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(changed_at: i64) -> Heard {
+        let changed_at = Timestamp::from_second(changed_at).unwrap();
+        Heard { recommendation: Arc::default(), term: 1, revision: 1, changed_at }
+    }
+
+    /// What each of the leaders told, as object and time of its change, and what counts.
+    fn check(told: &[&[(&str, i64)]], expected: &[(&str, i64)]) {
+        let mut following = Following::new(told.len(), Instant::now());
+        for (part, told) in following.parts.iter_mut().zip(told) {
+            part.recommendations = told.iter().map(|(uid, at)| ((*uid).to_owned(), heard(*at))).collect();
+        }
+        let mut counts: Vec<_> = following.iter().map(|(uid, heard)| (uid, heard.changed_at.as_second())).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, expected);
+        for (uid, at) in expected {
+            assert_eq!(following.get(uid), Some(&heard(*at)), "{uid}");
+        }
+        assert_eq!(following.get("unknown"), None);
+    }
+
+    #[test]
+    fn each_leader_tells_of_its_own_objects() {
+        check(&[], &[]);
+        check(&[&[("a", 1)]], &[("a", 1)]);
+        check(&[&[("a", 1)], &[("b", 2)]], &[("a", 1), ("b", 2)]);
+    }
+
+    #[test]
+    fn of_an_object_that_two_tell_of_the_last_decision_counts_once() {
+        check(&[&[("a", 5), ("b", 1)], &[("a", 4)]], &[("a", 5), ("b", 1)]);
+        check(&[&[("a", 4)], &[("a", 5)]], &[("a", 5)]);
+        check(&[&[("a", 4)], &[("a", 4)]], &[("a", 4)]);
+    }
+
+    #[test]
+    fn it_is_stale_while_one_leader_is_not_heard() {
+        let (earlier, later) = (Instant::now(), Instant::now());
+        let mut following = Following::new(2, earlier);
+        following.parts[1].stale_since = Some(later);
+        assert_eq!(following.stale_since(), Some(earlier));
+        following.parts[0].stale_since = None;
+        assert_eq!(following.stale_since(), Some(later));
+        following.parts[1].stale_since = None;
+        assert_eq!(following.stale_since(), None);
+    }
+}
