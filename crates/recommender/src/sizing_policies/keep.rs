@@ -1,7 +1,7 @@
 //! Keeps the objects of policies current for one term of leadership: after every change that has settled for a moment, and now and
 //! then without one. Nothing is done while a watch is down: what is not seen may be there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::attempts::Attempts;
-use super::plan::{Failures, Plan, Scene, keys, plan};
+use super::plan::{Plan, Scene, plan};
 use super::status::{Speaker, say};
 use crate::act::policy::{Made, Outcome, Writer};
 use crate::metrics::Metrics;
@@ -106,7 +106,7 @@ impl Keeper {
             None => return,
         };
         self.questions.ask(plan.questions.clone());
-        term.attempts.keep_only(&keys(&plan.writes));
+        term.attempts.keep_only(&plan.writes.iter().map(|write| &write.key).collect());
         self.carry_out(plan, term, leading).await;
     }
 
@@ -165,7 +165,8 @@ impl Keeper {
 
     /// Writes the statuses that changed, and tells people what is new.
     async fn say(&self, plan: &Plan, made: &[Made], term: &mut Term, leading: &Leading) {
-        let mut failures = Failures::new();
+        // By tally.
+        let mut failures: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
         for write in &plan.writes {
             if let Some(problem) = term.attempts.problem(&write.key) {
                 failures.entry(write.tally).or_default().push(problem);

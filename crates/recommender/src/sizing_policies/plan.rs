@@ -1,7 +1,7 @@
 //! From policies, workloads and the autoscalers that there are to what is to be written, and to a tally of each policy. A pure
 //! function, and linear: each workload is looked up by name, never searched for.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use api::sizing_policy::{Contested, MAX_LISTED};
@@ -280,11 +280,3 @@ impl Tally {
         self.managed += usize::from(matches!(action, Action::Create(_)));
     }
 }
-
-/// The keys of all writes, for what is remembered of earlier ones.
-pub(super) fn keys(writes: &[Write]) -> BTreeSet<&ObjectKey> {
-    writes.iter().map(|write| &write.key).collect()
-}
-
-/// Why writes failed, by tally.
-pub(super) type Failures<'a> = BTreeMap<usize, Vec<&'a str>>;
