@@ -1,10 +1,10 @@
 //! A node, trimmed to what says which pods it could take and how large they may be.
 
 use k8s_openapi::api::core::v1;
-use model::{Labels, Taint};
+use model::{Labels, ResourceList, Taint};
 
 use crate::placement::taint;
-use crate::resources::Resources;
+use crate::resources::{Resources, extended};
 use crate::table::Entry;
 
 /// A node.
@@ -20,6 +20,8 @@ pub struct Node {
     pub is_closed: bool,
     /// What pods may ask for in all.
     pub allocatable: Resources,
+    /// What pods may ask for of extended resources.
+    pub extended: ResourceList,
 }
 
 impl Node {
@@ -32,6 +34,7 @@ impl Node {
             taints: spec.taints.into_iter().flatten().filter_map(taint).collect(),
             is_closed: spec.unschedulable == Some(true),
             allocatable: Resources::of(status.allocatable.as_ref()),
+            extended: extended(status.allocatable.iter()),
         }
     }
 }
@@ -64,14 +67,16 @@ mod tests {
                 {"key": "gpu", "value": "a", "effect": "NoSchedule"},
                 {"key": "spot", "effect": "PreferNoSchedule"},
             ]},
-            "status": {"allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110"}},
+            "status": {"allocatable": {"cpu": "7910m", "memory": "1Gi", "pods": "110", "nvidia.com/gpu": "4"}},
         });
         let node = trim(object.clone());
         let gpu = Taint { key: "gpu".to_owned(), value: "a".to_owned(), effect: Effect::NoSchedule };
         let allocatable =
             Resources { cpu: Some(Cpu::from_millicores(7910)), memory: Some(Memory::from_bytes(1 << 30)) };
         let labels = [("pool", "big")].into_iter().collect();
-        assert_eq!(node, Node { name: "n1".to_owned(), labels, taints: vec![gpu], is_closed: false, allocatable });
+        let extended = [("nvidia.com/gpu".into(), "4".parse().expect("a quantity"))].into_iter().collect();
+        let name = "n1".to_owned();
+        assert_eq!(node, Node { name, labels, taints: vec![gpu], is_closed: false, allocatable, extended });
         object["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
         assert_eq!(trim(object.clone()), node);
         object["spec"]["unschedulable"] = json!(true);

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use model::{Effect, Labels, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration};
 
-use crate::resources::Asked;
+use crate::resources::{Asked, extended};
 
 /// The rest of a pod's specification.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -79,6 +79,9 @@ pub(crate) fn constraints(spec: &v1::PodSpec) -> NodeConstraints {
             .collect::<Labels>(),
         terms: required.map(|required| required.node_selector_terms.iter().map(term).collect()),
         tolerations: spec.tolerations.iter().flatten().filter_map(toleration).collect(),
+        extended: extended(
+            spec.containers.iter().filter_map(|container| container.resources.as_ref()?.requests.as_ref()),
+        ),
     }
 }
 
@@ -190,12 +193,17 @@ mod tests {
             {"key": "spot", "operator": "Exists", "effect": "PreferNoSchedule"},
         ]);
         let constraints = placement(json!({
-            "containers": [],
+            "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "1", "ephemeral-storage": "1Gi", "nvidia.com/gpu": "1"}}},
+                {"name": "b", "resources": {"requests": {"memory": "1Gi", "nvidia.com/gpu": "2"}}},
+            ],
             "nodeSelector": {"pool": "big"},
             "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}},
             "tolerations": tolerations,
         }))
         .constraints;
+        let gpus = "3".parse().expect("a quantity");
+        assert_eq!(constraints.extended, [("nvidia.com/gpu".into(), gpus)].into_iter().collect());
         assert_eq!(constraints.selector, [("pool", "big")].into_iter().collect());
         let requirement = |operator, values: &[&str]| NodeRequirement {
             key: "cores".to_owned(),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
-use model::{Cpu, Memory, Quantity};
+use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
 
 /// CPU and memory; none where nothing is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,6 +23,22 @@ impl Resources {
         let quantity = |name: &str| list?.get(name)?.0.parse::<Quantity>().ok();
         Self { cpu: quantity("cpu").as_ref().map(Cpu::from), memory: quantity("memory").as_ref().map(Memory::from) }
     }
+}
+
+/// The sum of what lists say of resources that nodes have or have not, such as devices and huge pages.
+pub(crate) fn extended<'a>(lists: impl Iterator<Item = &'a BTreeMap<String, Text>>) -> ResourceList {
+    let mut sum = ResourceList::new();
+    for (name, text) in lists.flatten() {
+        let is_common = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage" | "pods");
+        let Some(quantity) = text.0.parse::<Quantity>().ok().filter(|quantity| !is_common && !quantity.is_zero())
+        else {
+            continue;
+        };
+        let name = ResourceName::from(name.as_str());
+        let quantity = sum.get(&name).map_or(quantity.clone(), |before| before + &quantity);
+        sum.insert(name, quantity);
+    }
+    sum
 }
 
 /// Requests and limits.

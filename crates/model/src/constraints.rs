@@ -1,4 +1,5 @@
-//! Which nodes a pod may run on: its node selector, its required node affinity, and the taints that it tolerates.
+//! Which nodes a pod may run on: its node selector, its required node affinity, the taints that it tolerates, and the devices and
+//! other extended resources that it needs.
 //!
 //! Source: `k8s.io/component-helpers/scheduling/corev1` (node affinity, `FindMatchingUntoleratedTaint`).
 
@@ -8,7 +9,7 @@ mod taint;
 pub use affinity::{NodeOperator, NodeRequirement, NodeTerm};
 pub use taint::{Effect, Taint, Toleration};
 
-use crate::Labels;
+use crate::{Labels, ResourceList};
 
 /// Which nodes a pod may run on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,20 +20,38 @@ pub struct NodeConstraints {
     pub terms: Option<Vec<NodeTerm>>,
     /// Taints that do not keep the pod away.
     pub tolerations: Vec<Toleration>,
+    /// What the node must have at least of extended resources, such as `nvidia.com/gpu`.
+    pub extended: ResourceList,
+}
+
+/// What constraints look at in a node.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeTraits<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels.
+    pub labels: &'a Labels,
+    /// What keeps pods away.
+    pub taints: &'a [Taint],
+    /// What it has of extended resources.
+    pub extended: &'a ResourceList,
 }
 
 impl NodeConstraints {
-    /// Whether a node of this name, with these labels and taints, is one that the pod may run on.
-    pub fn allow(&self, name: &str, labels: &Labels, taints: &[Taint]) -> bool {
+    /// Whether a node is one that the pod may run on.
+    pub fn allow(&self, node: NodeTraits) -> bool {
+        let NodeTraits { name, labels, taints, extended } = node;
         self.selector.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(name, labels)))
             && taints.iter().all(|taint| self.tolerations.iter().any(|toleration| toleration.covers(taint)))
+            && self.extended.iter().all(|(name, least)| extended.get(name) >= Some(least))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Quantity;
 
     fn requirement(key: &str, operator: NodeOperator, values: &[&str]) -> NodeRequirement {
         NodeRequirement {
@@ -46,10 +65,11 @@ mod tests {
         NodeTerm { labels: labels.to_vec(), fields: fields.to_vec() }
     }
 
-    /// The node is `n1` with `pool=big`, `cores=16` and the given taints.
+    /// The node is `n1` with `pool=big`, `cores=16`, four GPUs and the given taints.
     fn check(constraints: &NodeConstraints, taints: &[Taint], expected: bool) {
         let labels = Labels::from_iter([("pool", "big"), ("cores", "16")]);
-        assert_eq!(constraints.allow("n1", &labels, taints), expected, "{constraints:?} {taints:?}");
+        let node = NodeTraits { name: "n1", labels: &labels, taints, extended: &gpus("4") };
+        assert_eq!(constraints.allow(node), expected, "{constraints:?} {taints:?}");
     }
 
     fn by_terms(terms: &[NodeTerm], expected: bool) {
@@ -84,6 +104,18 @@ mod tests {
         by_terms(&[term(&[big.clone(), requirement("zone", Exists, &[])], &[]), term(&[big], &[])], true);
         by_terms(&[term(&[], &[])], false);
         by_terms(&[], false);
+    }
+
+    fn gpus(count: &str) -> ResourceList {
+        [("nvidia.com/gpu".into(), count.parse().expect(count))].into_iter().collect()
+    }
+
+    #[test]
+    fn a_node_has_enough_of_extended_resources() {
+        let need = |extended| NodeConstraints { extended, ..NodeConstraints::default() };
+        check(&need(gpus("4")), &[], true);
+        check(&need(gpus("5")), &[], false);
+        check(&need([("example.com/fpga".into(), Quantity::from_milli(1000))].into_iter().collect()), &[], false);
     }
 
     #[test]

@@ -10,7 +10,9 @@ mod resources;
 mod usage;
 mod workload;
 
-pub use constraints::{Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration};
+pub use constraints::{
+    Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, NodeTraits, Taint, Toleration,
+};
 pub use explanation::{Bound, Cap, ContainerExplanation, Explanation};
 pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
 pub use quantity::{ParseQuantityError, Quantity};

@@ -135,7 +135,7 @@ impl<'de> Deserialize<'de> for ResourceName {
 }
 
 /// Amounts by resource name, in the order of the names. Lists hold two or three entries, so this is a sorted vector.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceList(Vec<(ResourceName, Quantity)>);
 
 impl ResourceList {

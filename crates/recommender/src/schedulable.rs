@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use api::vpa::VerticalPodAutoscaler;
-use cluster::{Autoscaler, LimitType, ObjectKey, Pod, View, Watches, WellKnown};
-use model::{NodeConstraints, Recommendation, Selector};
+use cluster::{Autoscaler, LimitRange, LimitType, ObjectKey, Pod, Resources, View, Watches, WellKnown};
+use model::{NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{Ceiling, Fit, Fitting, NodeRooms, Per, Rooms, limit_range_ceilings};
 
 use crate::policies::policies;
@@ -72,6 +72,7 @@ enum Place {
 struct Workload {
     /// The last one that was made; it stands for the others, also after they are gone.
     pod: Arc<Pod>,
+    default_limits: Resources,
     ceilings: Vec<Ceiling>,
     nodes: Option<Arc<NodeRooms>>,
 }
@@ -115,7 +116,8 @@ impl Schedulable {
                 ceilings.extend(quotas.ceilings(&autoscaler.key.namespace, &pod, &pods, replicas(view, autoscaler)));
             }
             let nodes = if cap_to.nodes { self.nodes(&pod, &mut places) } else { None };
-            self.workloads.insert(autoscaler.key.clone(), Workload { pod, ceilings, nodes });
+            let default_limits = default_limits(view, &autoscaler.key.namespace);
+            self.workloads.insert(autoscaler.key.clone(), Workload { pod, default_limits, ceilings, nodes });
         }
         self.by_constraints = places;
     }
@@ -127,8 +129,8 @@ impl Schedulable {
         whole_cores: bool,
         recommendation: &Recommendation,
     ) -> Option<Fit> {
-        let Workload { pod, ceilings, nodes } = self.workloads.get(&autoscaler.key)?;
-        let pod = pod_shape(pod, &autoscaler.object, whole_cores);
+        let Workload { pod, default_limits, ceilings, nodes } = self.workloads.get(&autoscaler.key)?;
+        let pod = pod_shape(pod, &autoscaler.object, *default_limits, whole_cores);
         let policies = policies(&autoscaler.object);
         let fitting = Fitting { pod: &pod, policies: &policies, ceilings, nodes: nodes.as_deref() };
         Some(fitting.fit(recommendation))
@@ -184,10 +186,21 @@ fn replicas(view: &View, autoscaler: &Autoscaler) -> u32 {
     replicas.and_then(|replicas| u32::try_from(replicas).ok()).unwrap_or(0)
 }
 
-fn limit_ranges(view: &View, namespace: &str) -> impl Iterator<Item = Ceiling> {
+fn ranges_in<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a Arc<LimitRange>> {
     let ranges = view.limit_ranges.starting_at(ObjectKey::new(namespace, ""));
-    let ranges = ranges.take_while(move |range| range.key.namespace == namespace);
-    ranges.flat_map(|range| {
+    ranges.take_while(move |range| range.key.namespace == namespace)
+}
+
+/// The limits that containers without any get; of several the last one, as upstream takes it.
+fn default_limits(view: &View, namespace: &str) -> Resources {
+    let items = ranges_in(view, namespace).flat_map(|range| &range.items);
+    let defaults = items.filter(|item| item.kind == LimitType::Container).filter_map(|item| item.default.as_ref());
+    let default = defaults.last();
+    Resources { cpu: default.and_then(ResourceList::cpu), memory: default.and_then(ResourceList::memory) }
+}
+
+fn limit_ranges<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = Ceiling> + use<'a> {
+    ranges_in(view, namespace).flat_map(|range| {
         range.items.iter().flat_map(move |item| {
             let per = match item.kind {
                 LimitType::Container => Per::Container,

@@ -50,6 +50,7 @@ fn nodes(sizes: &[(i64, i64)]) -> NodeRooms {
         labels: Labels::default(),
         taints: Vec::new(),
         allocatable: amounts(*cpu, *memory),
+        extended: ResourceList::new(),
         bound: Amounts::default(),
     });
     Rooms::new(facts.collect(), Vec::new(), 0.0).for_pods(&NodeConstraints::default())

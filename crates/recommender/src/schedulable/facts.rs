@@ -55,6 +55,7 @@ impl RoomFacts {
             labels: node.labels.clone(),
             taints: node.taints.clone(),
             allocatable: amounts(node.allocatable),
+            extended: node.extended.clone(),
             bound: self.bound.get(&node.name).copied().unwrap_or_default(),
         });
         let daemons = self.daemons.iter().map(|daemon| {
@@ -78,8 +79,13 @@ pub(super) fn amounts(resources: Resources) -> Amounts {
     Amounts { cpu: resources.cpu.unwrap_or_default(), memory: resources.memory.unwrap_or_default() }
 }
 
-/// The shape of a pod that an object sizes.
-pub(super) fn pod_shape(pod: &Pod, object: &VerticalPodAutoscaler, whole_cores: bool) -> PodShape {
+/// The shape of a pod that an object sizes. Containers without a limit get the default one when they are made anew.
+pub(super) fn pod_shape(
+    pod: &Pod,
+    object: &VerticalPodAutoscaler,
+    default_limits: Resources,
+    whole_cores: bool,
+) -> PodShape {
     let integer_cpu = if whole_cores { integer_cpu(object) } else { BTreeSet::new() };
     let container = |container: &Container| {
         let policy = object.spec.container_policy(&container.name);
@@ -88,8 +94,8 @@ pub(super) fn pod_shape(pod: &Pod, object: &VerticalPodAutoscaler, whole_cores: 
             name: container.name.clone(),
             cpu_request: container.requests.cpu,
             memory_request: container.requests.memory,
-            cpu_limit: container.limits.cpu,
-            memory_limit: container.limits.memory,
+            cpu_limit: container.limits.cpu.or(default_limits.cpu),
+            memory_limit: container.limits.memory.or(default_limits.memory),
             limits_follow: values == ContainerControlledValues::RequestsAndLimits,
             whole_cores: integer_cpu.contains(&container.name),
         }

@@ -49,6 +49,7 @@ fn node(name: &str, pool: &str, millicores: i64) -> Node {
         taints: Vec::new(),
         is_closed: false,
         allocatable: resources(millicores, 4096),
+        extended: ResourceList::new(),
     }
 }
 
@@ -143,9 +144,13 @@ impl Cluster {
         self
     }
 
-    fn limit(mut self, kind: LimitType, cpu: &str) -> Self {
+    fn limit(self, kind: LimitType, cpu: &str) -> Self {
+        self.limit_with_default(kind, cpu, None)
+    }
+
+    fn limit_with_default(mut self, kind: LimitType, cpu: &str, default: Option<ResourceList>) -> Self {
         let max = [(ResourceName::Cpu, cpu.parse().expect("a quantity"))].into_iter().collect();
-        let item = LimitRangeItem { kind, min: None, max: Some(max), default: None, default_request: None };
+        let item = LimitRangeItem { kind, min: None, max: Some(max), default, default_request: None };
         let key = ObjectKey::new("shop", format!("{kind:?}"));
         self.0.limit_ranges.apply(Arc::new(LimitRange { key, items: vec![item] }));
         self
@@ -219,6 +224,10 @@ fn limit_ranges_hold_containers_and_pods() {
     let cluster = || Cluster::default().pods([pod("web-1", "web", 100, Placement::default())]);
     cluster().limit(LimitType::Container, "3").check(&web, Some((3000, Cap::LimitRange)));
     cluster().limit(LimitType::Container, "3").limit(LimitType::Pod, "2").check(&web, Some((2000, Cap::LimitRange)));
+    // Pods that are older than the range get its default limit when they are made anew.
+    let default = ResourceList::of(Cpu::from_millicores(300), Memory::from_bytes(MIB));
+    let later = cluster().limit_with_default(LimitType::Container, "3", Some(default));
+    later.check(&web, Some((1000, Cap::LimitRange)));
     let limited = |spec: &Value, expected| {
         let mut pod = pod("web-1", "web", 100, Placement::default());
         pod.containers[0].limits = resources(400, 100);

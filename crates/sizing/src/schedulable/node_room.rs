@@ -3,7 +3,7 @@
 //! What other pods take does not count: they can be elsewhere, a node of the same size may come. Neither do nodes that a cluster
 //! autoscaler could bring but has not.
 
-use model::{Cpu, Labels, Memory, NodeConstraints, ResourceName, Taint};
+use model::{Cpu, Labels, Memory, NodeConstraints, NodeTraits, ResourceList, ResourceName, Taint};
 
 use super::pod_shape::of;
 use crate::estimate::Amounts;
@@ -19,6 +19,8 @@ pub struct NodeFacts {
     pub taints: Vec<Taint>,
     /// What pods may ask for in all.
     pub allocatable: Amounts,
+    /// What pods may ask for of extended resources.
+    pub extended: ResourceList,
     /// Requests of the pods that can be nowhere else (static pods).
     pub bound: Amounts,
 }
@@ -112,7 +114,8 @@ impl Rooms {
 
 impl NodeFacts {
     fn admits(&self, constraints: &NodeConstraints) -> bool {
-        constraints.allow(&self.name, &self.labels, &self.taints)
+        let Self { name, labels, taints, extended, .. } = self;
+        constraints.allow(NodeTraits { name, labels, taints, extended })
     }
 }
 

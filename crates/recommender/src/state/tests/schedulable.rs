@@ -1,7 +1,7 @@
 //! Decisions and explanations of a state that holds recommendations to what can be scheduled.
 
 use cluster::{Node, Placement};
-use model::{Cap, Recommendation};
+use model::{Cap, Recommendation, ResourceList};
 
 use super::*;
 use crate::schedulable::Settings;
@@ -13,7 +13,14 @@ fn cramped() -> Cluster {
     cluster.view.pods.apply(Arc::new(Pod { placement, ..pod("web-1", "web") }));
     let allocatable = Resources { cpu: Some(Cpu::from_millicores(200)), memory: Some(Memory::from_bytes(1024 * MI)) };
     let labels = Labels::default();
-    let node = Node { name: "node".to_owned(), labels, taints: Vec::new(), is_closed: false, allocatable };
+    let node = Node {
+        name: "node".to_owned(),
+        labels,
+        taints: Vec::new(),
+        is_closed: false,
+        allocatable,
+        extended: ResourceList::new(),
+    };
     cluster.view.nodes.apply(Arc::new(node));
     cluster
 }

@@ -14,6 +14,7 @@ fn node(name: &str, pool: &str, millicores: i64, gibibytes: i64) -> NodeFacts {
         labels: [("pool", pool)].into_iter().collect(),
         taints: Vec::new(),
         allocatable: amounts(millicores, gibibytes),
+        extended: ResourceList::new(),
         bound: amounts(0, 0),
     }
 }
