@@ -4,6 +4,7 @@ mod crowd;
 mod deployed;
 mod failures;
 mod feed;
+mod metrics;
 mod policies;
 mod room;
 mod schedulable;
