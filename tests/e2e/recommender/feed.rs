@@ -5,19 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::{FEED_SERVER, feed_certificates};
 use feed::proto::ExplainRequest;
 use feed::{Explained, Following, Reader};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::Api;
 use model::ResourceName;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use runtime::follow_leader;
-use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::{PrivateKeyDer, ServerName};
-use serde_json::json;
+use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -25,38 +20,8 @@ use super::CPU_OF_250M;
 use super::failures::{CPU_OF_700M, Turn, kill};
 use super::room::PATIENCE;
 
-pub(super) const SERVER: &str = "plimsoll-recommender";
-const CLIENT: &str = "plimsoll-updater";
 /// From the moment at which the Lease names a new leader until its data is there.
 const TAKEOVER: Duration = Duration::from_secs(5);
-
-/// Puts the server's certificate into its Secret and gives what a client needs.
-pub(super) async fn certificates(client: &Client) -> Result<Arc<ClientConfig>> {
-    let mut params = CertificateParams::new([])?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate()?;
-    let authority = params.self_signed(&key)?;
-    let issuer = Issuer::new(params, key);
-
-    let key = KeyPair::generate()?;
-    let server = CertificateParams::new([SERVER.to_owned()])?.signed_by(&key, &issuer)?;
-    let data = json!({"ca.crt": authority.pem(), "tls.crt": server.pem(), "tls.key": key.serialize_pem()});
-    let secret = json!({"metadata": {"name": "plimsoll-recommender-feed-tls"}, "stringData": data});
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
-    secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
-
-    let key = KeyPair::generate()?;
-    let own = CertificateParams::new([CLIENT.to_owned()])?.signed_by(&key, &issuer)?;
-    let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(anyhow::Error::msg)?;
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.der().clone())?;
-    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(vec![own.der().clone()], key)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(Arc::new(config))
-}
 
 /// The CPU that the feed asks for, as a quantity, with the term that it is from.
 fn target(following: &Following, uid: &str) -> Option<(String, u64)> {
@@ -90,9 +55,9 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
     let turn = Turn::take("fed").await?;
     let client = turn.room.client.clone();
     let uid = turn.room.object("fed").await?["metadata"]["uid"].as_str().context("a uid")?.to_owned();
-    let config = certificates(&client).await?;
+    let config = feed_certificates(&client).await?;
     let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
-    let name = ServerName::try_from(SERVER)?;
+    let name = ServerName::try_from(FEED_SERVER)?;
 
     let (found, mut leader) = watch::channel(None);
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{another, eventually, kubectl_in};
+use e2e::{FEED_SERVER, feed_certificates, another, eventually, kubectl_in};
 use feed::Explained;
 use feed::proto::ExplainRequest;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
@@ -21,7 +21,6 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::deployed::{leader, metric};
-use super::feed::{SERVER, certificates};
 use super::room::{PATIENCE, Room, conditions, first_container};
 use super::{CPU_OF_250M, PROVIDED, deployment};
 
@@ -105,9 +104,9 @@ async fn await_event(sandbox: &Sandbox, room: &Room, reason: &str) -> Result<()>
 
 /// The explanation over the feed.
 async fn explain(room: &Room) -> Result<Explained> {
-    let config = certificates(&room.client).await?;
+    let config = feed_certificates(&room.client).await?;
     let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
-    let name = ServerName::try_from(SERVER)?;
+    let name = ServerName::try_from(FEED_SERVER)?;
     let (found, mut leader) = watch::channel(None);
     let leases: Api<Lease> = Api::namespaced(room.client.clone(), "kube-system");
     let following = tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));

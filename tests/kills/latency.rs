@@ -1,0 +1,57 @@
+//! From the moment at which a pod's status says that its container was killed to the new target, one kill after the other.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::listening::Listening;
+use crate::stage::Stage;
+
+const WORKLOADS: usize = 10;
+const KILLS: usize = 50;
+/// Not measured: connections are made, and code is run for the first time.
+const WARM_UP: usize = 10;
+const MOST: Duration = Duration::from_millis(500);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_becomes_a_new_target_in_the_status_and_on_the_feed_within_half_a_second() -> Result<()> {
+    let stage = Stage::take("latency").await?;
+    let names: Vec<String> = (0..WORKLOADS).map(|number| format!("web-{number}")).collect();
+    stage.populate(&names, 100).await?;
+    let listening = Listening::to(&stage, &names).await?;
+    let (mut statuses, mut feeds) = (Vec::new(), Vec::new());
+    for number in 0..WARM_UP + KILLS {
+        let name = &names[number % WORKLOADS];
+        // Each kill of a workload asks for a quarter more than the one before.
+        let requested_mib = (0..number / WORKLOADS).fold(300, |mib, _| mib * 5 / 4);
+        let pod = stage.running(name).await?;
+        let before = listening.status(name).context("it has one")?;
+        let killed = Instant::now();
+        let (kill, status, feed) = tokio::join!(
+            stage.kill(&pod, requested_mib),
+            listening.status_above(name, before),
+            listening.feed_above(name, before),
+        );
+        kill?;
+        let (status, feed) = (status?, feed?);
+        if number >= WARM_UP {
+            statuses.push(status - killed);
+            feeds.push(feed - killed);
+        }
+    }
+    let p99 = [("status", statuses), ("feed", feeds)].map(|(place, latencies)| distribution(place, latencies));
+    for slowest in p99 {
+        ensure!(slowest < MOST, "the 99th percentile is {slowest:?}");
+    }
+    Ok(())
+}
+
+/// Prints the distribution and gives its 99th percentile: the least latency that 99 % do not exceed.
+fn distribution(place: &str, mut latencies: Vec<Duration>) -> Duration {
+    latencies.sort();
+    let percentile = |percent: usize| latencies[(latencies.len() * percent).div_ceil(100).max(1) - 1];
+    let columns = [("min", 0), ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100)];
+    let columns = columns.map(|(name, percent)| format!("{name} {:.1} ms", percentile(percent).as_secs_f64() * 1e3));
+    println!("kill to {place}, {} kills: {}", latencies.len(), columns.join(", "));
+    percentile(99)
+}

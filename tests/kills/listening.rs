@@ -1,0 +1,100 @@
+//! Where a new target can be heard of: the status of the VPA object, seen by a watch, and the feed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use api::vpa::VerticalPodAutoscaler;
+use e2e::FEED_SERVER;
+use feed::{Following, Reader};
+use futures::TryStreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::ListParams;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
+use runtime::follow_leader;
+use rustls_pki_types::ServerName;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::stage::{PATIENCE, Stage, memory_target};
+
+/// The latest memory target of each object, in bytes.
+type Targets = BTreeMap<String, i64>;
+
+/// Both ears.
+pub(crate) struct Listening {
+    statuses: watch::Receiver<Targets>,
+    following: watch::Receiver<Following>,
+    /// By name.
+    uids: BTreeMap<String, String>,
+}
+
+impl Listening {
+    /// Listens from now on, and waits until everything that is there was heard on both.
+    pub(crate) async fn to(stage: &Stage, names: &[String]) -> Result<Self> {
+        let (seen, mut statuses) = watch::channel(Targets::new());
+        let objects: Api<VerticalPodAutoscaler> = Api::namespaced(stage.client.clone(), &stage.namespace);
+        tokio::spawn(follow_statuses(objects.clone(), seen));
+
+        let (found, leader) = watch::channel(None);
+        let leases: Api<Lease> = Api::namespaced(stage.client.clone(), "kube-system");
+        tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
+        let (heard, mut following) = watch::channel(Following::new(Instant::now()));
+        let config = Arc::clone(&stage.tls);
+        let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
+        let server_name = ServerName::try_from(FEED_SERVER)?;
+        tokio::spawn(Reader { leader, tls, server_name }.run(heard));
+
+        let mut uids = BTreeMap::new();
+        for object in objects.list(&ListParams::default()).await? {
+            uids.insert(object.name_any(), object.uid().context("a uid")?);
+        }
+        timeout(PATIENCE, statuses.wait_for(|targets| names.iter().all(|name| targets.contains_key(name)))).await??;
+        let all_heard =
+            |now: &Following| now.stale_since.is_none() && uids.values().all(|uid| heard_target(now, uid).is_some());
+        timeout(PATIENCE, following.wait_for(all_heard)).await.context("the feed tells of each object")??;
+        Ok(Self { statuses, following, uids })
+    }
+
+    /// The target in the status now.
+    pub(crate) fn status(&self, name: &str) -> Option<i64> {
+        self.statuses.borrow().get(name).copied()
+    }
+
+    /// When the status shows more than `before`.
+    pub(crate) async fn status_above(&self, name: &str, before: i64) -> Result<Instant> {
+        let mut statuses = self.statuses.clone();
+        let is_above = |targets: &Targets| targets.get(name).is_some_and(|target| *target > before);
+        timeout(PATIENCE, statuses.wait_for(is_above)).await.with_context(|| format!("the status of {name}"))??;
+        Ok(Instant::now())
+    }
+
+    /// When the feed tells more than `before`.
+    pub(crate) async fn feed_above(&self, name: &str, before: i64) -> Result<Instant> {
+        let mut following = self.following.clone();
+        let uid = self.uids.get(name).context("it was listed")?;
+        let is_above = |now: &Following| heard_target(now, uid).is_some_and(|target| target > before);
+        timeout(PATIENCE, following.wait_for(is_above)).await.with_context(|| format!("the feed about {name}"))??;
+        Ok(Instant::now())
+    }
+}
+
+async fn follow_statuses(objects: Api<VerticalPodAutoscaler>, seen: watch::Sender<Targets>) -> Result<()> {
+    let events = watcher(objects, watcher::Config::default()).default_backoff().applied_objects();
+    let note = async |object: VerticalPodAutoscaler| {
+        if let Some(target) = memory_target(&object) {
+            seen.send_modify(|targets| {
+                targets.insert(object.name_any(), target);
+            });
+        }
+        Ok(())
+    };
+    Ok(events.try_for_each(note).await?)
+}
+
+fn heard_target(following: &Following, uid: &str) -> Option<i64> {
+    let heard = following.recommendations.get(uid)?;
+    Some(heard.recommendation.recommendation.containers.first()?.target.memory()?.bytes())
+}

@@ -1,0 +1,7 @@
+//! How fast a kill for want of memory becomes a new target, and that none is lost. In a binary of its own, so that no other
+//! test runs at the same time.
+
+mod burst;
+mod latency;
+mod listening;
+mod stage;

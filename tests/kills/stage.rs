@@ -1,0 +1,159 @@
+//! The recommender, workloads of one pod each with a VPA object of the same name, and kills of their containers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use api::vpa::VerticalPodAutoscaler;
+use e2e::{deployed, eventually, feed_certificates, kubectl, namespace, repository, shared};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, ServiceAccount};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use rustls::ClientConfig;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// For what is not measured.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+/// Requests to the API server at the same time.
+const CONCURRENCY: usize = 32;
+
+/// The stage while it is one test's turn.
+pub(crate) struct Stage {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    /// For the feed.
+    pub(crate) tls: Arc<ClientConfig>,
+    pods: Api<Pod>,
+    _turn: MutexGuard<'static, Option<Arc<ClientConfig>>>,
+}
+
+impl Stage {
+    /// A namespace of this test's own. Tests take turns.
+    pub(crate) async fn take(prefix: &str) -> Result<Self> {
+        static DEPLOYED: Mutex<Option<Arc<ClientConfig>>> = Mutex::const_new(None);
+        let mut turn = DEPLOYED.lock().await;
+        let client = shared().await?.client().await?;
+        if turn.is_none() {
+            *turn = Some(deploy(&client).await?);
+        }
+        let tls = turn.clone().context("just made")?;
+        let namespace = namespace(&client, prefix).await?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
+        eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
+        let pods = Api::namespaced(client.clone(), &namespace);
+        Ok(Self { client, namespace, tls, pods, _turn: turn })
+    }
+
+    /// Makes workloads that request so much memory, and waits until each has a recommendation.
+    pub(crate) async fn populate(&self, names: &[String], requested_mib: u64) -> Result<()> {
+        let make = stream::iter(names).map(|name| self.make(name, requested_mib));
+        make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
+        let objects: Api<VerticalPodAutoscaler> = Api::namespaced(self.client.clone(), &self.namespace);
+        eventually("each object has a recommendation and each pod runs", PATIENCE, async || {
+            let list = objects.list(&ListParams::default()).await?;
+            let provided = list.iter().filter(|object| memory_target(object).is_some()).count();
+            let running = self.pods.list(&ListParams::default()).await?.iter().filter(|pod| runs(pod)).count();
+            ensure!(provided == names.len() && running == names.len(), "{provided} have one, {running} run");
+            Ok(())
+        })
+        .await
+    }
+
+    async fn make(&self, name: &str, requested_mib: u64) -> Result<()> {
+        let labels = json!({"app": name});
+        let container = json!({
+            "name": "app",
+            "image": "registry.example.com/app",
+            "resources": requests(requested_mib),
+        });
+        let replica_set = json!({
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels, "annotations": {"sandbox.plimsoll.dev/back-off": "100ms"}},
+                    "spec": {"containers": [container]},
+                },
+            },
+        });
+        let autoscaler = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"name": name},
+            "spec": {
+                "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name},
+                "recommenders": [{"name": "e2e"}],
+            },
+        });
+        let replica_sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
+        replica_sets.create(&PostParams::default(), &serde_json::from_value(replica_set)?).await?;
+        let objects: Api<VerticalPodAutoscaler> = Api::namespaced(self.client.clone(), &self.namespace);
+        objects.create(&PostParams::default(), &serde_json::from_value(autoscaler)?).await?;
+        Ok(())
+    }
+
+    /// The pod of a workload, once its container runs.
+    pub(crate) async fn running(&self, workload: &str) -> Result<Pod> {
+        let of_workload = ListParams::default().labels(&format!("app={workload}"));
+        eventually("the container runs", PATIENCE, async || {
+            let pod = self.pods.list(&of_workload).await?.items.into_iter().next().context("no pod yet")?;
+            ensure!(runs(&pod), "{:?}", pod.status);
+            Ok(pod)
+        })
+        .await
+    }
+
+    /// All pods.
+    pub(crate) async fn pods(&self) -> Result<Vec<Pod>> {
+        Ok(self.pods.list(&ListParams::default()).await?.items)
+    }
+
+    /// Ends the pod's container as a kubelet tells it after a kill for want of memory, when it had so much in its request.
+    pub(crate) async fn kill(&self, pod: &Pod, requested_mib: u64) -> Result<()> {
+        let now = Timestamp::from_second(Timestamp::now().as_second())?.to_string();
+        let status = container(pod).context("it has a container")?;
+        let end = json!({
+            "exitCode": 137, "reason": "OOMKilled", "startedAt": now, "finishedAt": now,
+            "containerID": status.container_id,
+        });
+        let patch: json_patch::Patch = serde_json::from_value(json!([
+            {"op": "replace", "path": "/status/containerStatuses/0/ready", "value": false},
+            {"op": "add", "path": "/status/containerStatuses/0/resources", "value": requests(requested_mib)},
+            {"op": "replace", "path": "/status/containerStatuses/0/state", "value": {"terminated": end}},
+        ]))?;
+        self.pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Json::<()>(patch)).await?;
+        Ok(())
+    }
+}
+
+fn requests(mib: u64) -> Value {
+    json!({"requests": {"memory": format!("{mib}Mi")}})
+}
+
+/// Deploys the recommender with its feed; gives what a reader needs.
+async fn deploy(client: &Client) -> Result<Arc<ClientConfig>> {
+    let file = repository().join("deploy/base/namespace.yaml");
+    kubectl(&["apply", "--server-side", "-f", file.to_str().context("the repository's path is text")?]).await?;
+    let tls = feed_certificates(client).await?;
+    deployed::deploy(shared().await?, "tests/e2e/recommender").await?;
+    Ok(tls)
+}
+
+fn container(pod: &Pod) -> Option<&ContainerStatus> {
+    pod.status.as_ref()?.container_statuses.as_ref()?.first()
+}
+
+fn runs(pod: &Pod) -> bool {
+    let state = container(pod).and_then(|status| status.state.as_ref());
+    state.is_some_and(|state| state.running.is_some())
+}
+
+/// The memory that the object asks for, in bytes.
+pub(crate) fn memory_target(object: &VerticalPodAutoscaler) -> Option<i64> {
+    let recommendation = object.status.as_ref()?.recommendation.as_ref()?;
+    Some(recommendation.container_recommendations.first()?.target.memory()?.bytes())
+}
