@@ -26,6 +26,8 @@ use room::{Room, conditions, first_container};
 const CPU_OF_250M: &str = "296m";
 /// 300Mi lies in the bucket of memory that ends at 330659541 bytes, and a margin of 15 % makes that 380258472.
 const MEMORY_OF_300MI: &str = "380258472";
+/// 960Mi lies in the bucket of memory that ends at 1016281388 bytes, and a margin of 15 % makes that 1168723596.
+const MEMORY_OF_960MI: &str = "1168723596";
 /// 400Mi lies in the bucket of memory that ends at 445019988 bytes, and a margin of 15 % makes that 511772986.
 const MEMORY_OF_400MI: &str = "511772986";
 
@@ -199,6 +201,17 @@ async fn a_kill_for_want_of_memory_raises_memory() -> Result<()> {
     room.annotate_pods("web", &json!({"sandbox.plimsoll.dev/oom-kills": "1"})).await?;
     // More than the request and the usage of 300Mi by 100Mi, which is more than a fifth.
     room.object_with_target("web", "memory", MEMORY_OF_400MI).await.map(drop)
+}
+
+#[tokio::test]
+async fn an_eviction_for_want_of_memory_raises_memory() -> Result<()> {
+    let room = room("evicted").await?;
+    room.deploy("web", 1, "250m", "300Mi").await?;
+    room.autoscale("web", deployment("web"), &json!({})).await?;
+    room.object_with_target("web", "memory", MEMORY_OF_300MI).await?;
+    room.tell_of_eviction("web", "app,side", "800Mi,1Gi").await?;
+    // A fifth more than the usage of 800Mi.
+    room.object_with_target("web", "memory", MEMORY_OF_960MI).await.map(drop)
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use e2e::eventually;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::listening::Listening;
-use crate::stage::{PATIENCE, Stage};
+use crate::stage::{PATIENCE, Stage, signal};
 
 const KILLS: usize = 200;
 /// Requests to the API server at the same time.
@@ -21,12 +21,6 @@ async fn counted(replica: &Replica, result: &str) -> Result<u64> {
     let text = scrape(replica).await?;
     let value = text.lines().find_map(|line| line.strip_prefix(&series)).unwrap_or("0");
     Ok(value.parse()?)
-}
-
-fn signal(process: u32, signal: &str) -> Result<()> {
-    let status = std::process::Command::new("kill").args([signal, &process.to_string()]).status()?;
-    ensure!(status.success(), "kill {signal} {process}");
-    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

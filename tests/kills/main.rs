@@ -1,6 +1,7 @@
 //! How fast a kill for want of memory becomes a new target, and that none is lost. In a binary of its own, so that no other
 //! test runs at the same time.
 
+mod before_start;
 mod burst;
 mod latency;
 mod listening;

@@ -134,6 +134,13 @@ fn requests(mib: u64) -> Value {
     json!({"requests": {"memory": format!("{mib}Mi")}})
 }
 
+/// Sends a signal to a process of the recommender.
+pub(crate) fn signal(process: u32, signal: &str) -> Result<()> {
+    let status = std::process::Command::new("kill").args([signal, &process.to_string()]).status()?;
+    ensure!(status.success(), "kill {signal} {process}");
+    Ok(())
+}
+
 /// Deploys the recommender with its feed; gives what a reader needs.
 async fn deploy(client: &Client) -> Result<Arc<ClientConfig>> {
     let file = repository().join("deploy/base/namespace.yaml");

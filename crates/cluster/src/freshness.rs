@@ -29,6 +29,8 @@ pub enum Resource {
     Policies,
     /// `ClusterSizingPolicy` objects.
     ClusterPolicies,
+    /// Events about evicted pods.
+    Evictions,
 }
 
 impl Resource {
@@ -47,6 +49,7 @@ impl Resource {
             Self::Quotas => "resourcequotas",
             Self::Policies => "sizingpolicies",
             Self::ClusterPolicies => "clustersizingpolicies",
+            Self::Evictions => "events",
         }
     }
 }

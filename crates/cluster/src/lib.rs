@@ -5,7 +5,8 @@
 //! * [`Watches`]: keeps a [`View`] current. Errors never empty it: it keeps its last state, says since when it is stale
 //!   and tries again for ever.
 //! * [`target`]: which pods an autoscaler means, as a pure function of the [`View`].
-//! * [`oom`]: which containers were killed for want of memory, from two states of one pod.
+//! * [`oom`]: which containers were killed for want of memory, from two states of one pod. Events about
+//!   [`Eviction`]s tell of others.
 //!
 //! Nothing here writes to the cluster.
 
@@ -13,6 +14,7 @@ mod autoscaler;
 mod checkpoint;
 mod controller;
 mod daemon;
+mod eviction;
 mod freshness;
 mod limit_range;
 mod node;
@@ -35,6 +37,7 @@ pub use autoscaler::Autoscaler;
 pub use checkpoint::Checkpoint;
 pub use controller::{Controller, WellKnown};
 pub use daemon::Daemon;
+pub use eviction::Eviction;
 pub use freshness::{Freshness, Resource};
 pub use limit_range::{LimitRange, LimitRangeItem, LimitType};
 pub use node::Node;

@@ -1,7 +1,11 @@
-//! Containers that were killed because they ran out of memory, seen as the difference between two states of one pod.
+//! Containers that were killed because they ran out of memory, seen as the difference between two states of one pod, or in
+//! the first state of it that is seen.
 //!
-//! A kill shows in one of two ways: the container has just ended (`state.terminated`), or it is already running again
-//! and says how it ended (`lastState.terminated`). Source: upstream `recommender/input/oom/observer.go`, `OnUpdate`.
+//! A kill shows in the container's state (`state.terminated`), or afterwards in how it ended before (`lastState.terminated`).
+//! Source: upstream `recommender/input/oom/observer.go`, `OnUpdate`. Unlike there, kills count that happened before a pod
+//! was first seen, and those of which only the back-off afterwards is seen, or the restart after that.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::Memory;
@@ -11,8 +15,8 @@ use crate::table::ObjectKey;
 
 const OOM_KILLED: &str = "OOMKilled";
 
-/// One kill.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One kill, or one eviction for want of memory.
+#[derive(Debug, Clone, PartialEq)]
 pub struct OomKill {
     /// The pod.
     pub pod: ObjectKey,
@@ -20,47 +24,62 @@ pub struct OomKill {
     pub container: String,
     /// When it was killed.
     pub at: Timestamp,
-    /// The memory request it was killed with; 0 if it had none. Its limit is not asked.
-    pub memory_request: Memory,
+    /// The memory request it was killed with, not its limit; of an eviction, what it used. 0 if there was none.
+    pub memory: Memory,
+    /// The pod, where the kill was seen in it.
+    pub seen_in: Option<Arc<Pod>>,
 }
 
-/// The kills that happened between two states of one pod.
-pub fn oom_kills(old: &Pod, new: &Pod) -> Vec<OomKill> {
-    new.containers
-        .iter()
-        .filter_map(|after| {
-            let before = old.containers.iter().find(|before| before.name == after.name)?;
-            let (at, killed) = kill(before, after)?;
-            Some(OomKill {
-                pod: new.key.clone(),
-                container: killed.name.clone(),
-                at,
-                memory_request: killed.requests.memory.unwrap_or_default(),
-            })
-        })
-        .collect()
-}
-
-/// When the container was killed, and the version of it that carries the request it was killed with.
-fn kill<'a>(before: &'a Container, after: &'a Container) -> Option<(Timestamp, &'a Container)> {
-    let (old, new) = (before.status.as_ref()?, after.status.as_ref()?);
-    if let Some(termination) = just_ended(old, new) {
-        return termination.finished_at.map(|at| (at, after));
+/// The kills that happened between two states of one pod; without the first one, all that the second one shows. In the
+/// order of time of each container.
+pub fn oom_kills(old: Option<&Pod>, new: &Arc<Pod>) -> Vec<OomKill> {
+    let mut kills = Vec::new();
+    for after in &new.containers {
+        let before = old.and_then(|old| old.containers.iter().find(|before| before.name == after.name));
+        kills.extend(ends(before, after).map(|(at, memory)| OomKill {
+            pod: new.key.clone(),
+            container: after.name.clone(),
+            at,
+            memory: memory.unwrap_or_default(),
+            seen_in: Some(Arc::clone(new)),
+        }));
     }
-    let termination = ended_and_runs_again(old, new)?;
-    termination.finished_at.map(|at| (at, before))
+    kills
 }
 
-fn just_ended<'a>(old: &ContainerStatus, new: &'a ContainerStatus) -> Option<&'a Termination> {
-    let ContainerState::Terminated(termination) = &new.state else { return None };
-    let is_new = !matches!(old.state, ContainerState::Terminated(_)) || new.restart_count > old.restart_count;
-    (is_new && termination.reason == OOM_KILLED).then_some(termination)
+/// When the container was killed, and what it requested then.
+fn ends<'a>(
+    before: Option<&'a Container>,
+    after: &'a Container,
+) -> impl Iterator<Item = (Timestamp, Option<Memory>)> + 'a {
+    let (old, new) = (before.and_then(|before| before.status.as_ref()), after.status.as_ref());
+    let earlier = new.and_then(|new| new.last_termination.as_ref().filter(|end| ended_before(old, new, end)));
+    let just_now = new.and_then(|new| just_ended(old, new));
+    let requested = |container: &Container| container.requests.memory;
+    let earlier = earlier.map(|end| (end, before.map_or_else(|| requested(after), requested)));
+    let all = earlier.into_iter().chain(just_now.map(|end| (end, requested(after))));
+    all.filter(|(end, _)| end.reason == OOM_KILLED).filter_map(|(end, memory)| Some((end.finished_at?, memory)))
 }
 
-fn ended_and_runs_again<'a>(old: &ContainerStatus, new: &'a ContainerStatus) -> Option<&'a Termination> {
-    let runs = old.state == ContainerState::Running && new.state == ContainerState::Running;
-    let restarted = new.restart_count > old.restart_count;
-    new.last_termination.as_ref().filter(|last| runs && restarted && last.reason == OOM_KILLED)
+fn just_ended<'a>(old: Option<&ContainerStatus>, new: &'a ContainerStatus) -> Option<&'a Termination> {
+    let ContainerState::Terminated(end) = &new.state else { return None };
+    let is_known = old.is_some_and(|old| {
+        old.state != ContainerState::Running && new.restart_count <= old.restart_count && knows(old, end)
+    });
+    (!is_known).then_some(end)
+}
+
+/// Whether this is an end that was not seen before: neither when it happened, nor as the last one.
+fn ended_before(old: Option<&ContainerStatus>, new: &ContainerStatus, end: &Termination) -> bool {
+    let Some(old) = old else { return true };
+    let ran_and_runs_again = old.state == ContainerState::Running && new.restart_count > old.restart_count;
+    ran_and_runs_again || !knows(old, end)
+}
+
+fn knows(old: &ContainerStatus, end: &Termination) -> bool {
+    let at = |known: &Termination| known.finished_at == end.finished_at;
+    let in_state = matches!(&old.state, ContainerState::Terminated(known) if at(known));
+    in_state || old.last_termination.as_ref().is_some_and(at)
 }
 
 #[cfg(test)]
@@ -88,8 +107,8 @@ mod tests {
         ContainerState::Terminated(end(reason, second))
     }
 
-    fn pod(request: i64, status: Option<ContainerStatus>) -> Pod {
-        Pod {
+    fn pod(request: i64, status: Option<ContainerStatus>) -> Arc<Pod> {
+        Arc::new(Pod {
             key: ObjectKey::new("shop", "web-1"),
             uid: "u1".to_owned(),
             labels: model::Labels::default(),
@@ -104,7 +123,7 @@ mod tests {
             }],
             init_containers: Vec::new(),
             placement: None,
-        }
+        })
     }
 
     /// `expected`: second and memory request of the kill.
@@ -113,11 +132,13 @@ mod tests {
         new: impl Into<Option<ContainerStatus>>,
         expected: Option<(i64, i64)>,
     ) {
-        let kills: Vec<_> = oom_kills(&pod(OLD_REQUEST, old.into()), &pod(NEW_REQUEST, new.into()))
-            .into_iter()
-            .map(|kill| (kill.at.as_second(), kill.memory_request.bytes()))
-            .collect();
-        assert_eq!(kills, Vec::from_iter(expected));
+        let kills = oom_kills(Some(&pod(OLD_REQUEST, old.into())), &pod(NEW_REQUEST, new.into()));
+        assert_eq!(summary(&kills), Vec::from_iter(expected));
+    }
+
+    /// Second and memory of each kill.
+    fn summary(kills: &[OomKill]) -> Vec<(i64, i64)> {
+        kills.iter().map(|kill| (kill.at.as_second(), kill.memory.bytes())).collect()
     }
 
     fn running(restarts: i32, last: Option<Termination>) -> ContainerStatus {
@@ -168,9 +189,33 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_was_not_reported_before_is_passed_over() {
-        check(None, status(0, terminated("OOMKilled", 5), None), None);
+    fn a_kill_of_which_only_what_follows_is_seen_counts_once() {
+        let backs_off = |restarts, second| status(restarts, ContainerState::Waiting, Some(end("OOMKilled", second)));
+        check(running(0, None), backs_off(0, 5), Some((5, OLD_REQUEST)));
+        check(backs_off(0, 5), backs_off(1, 9), Some((9, OLD_REQUEST)));
+        check(backs_off(0, 5), running(2, Some(end("OOMKilled", 9))), Some((9, OLD_REQUEST)));
+        check(backs_off(0, 5), status(0, terminated("OOMKilled", 5), None), None);
+    }
+
+    #[test]
+    fn kills_within_one_second_are_told_apart_by_the_run_between_them() {
+        let again = || running(1, Some(end("OOMKilled", 5)));
+        check(again(), status(1, terminated("OOMKilled", 5), Some(end("OOMKilled", 5))), Some((5, NEW_REQUEST)));
+        check(again(), running(2, Some(end("OOMKilled", 5))), Some((5, OLD_REQUEST)));
+    }
+
+    #[test]
+    fn a_container_that_was_not_reported_before_may_have_been_killed_already() {
+        check(None, status(0, terminated("OOMKilled", 5), None), Some((5, NEW_REQUEST)));
         check(running(0, None), None, None);
+    }
+
+    #[test]
+    fn the_first_state_that_is_seen_tells_of_kills_before() {
+        let twice = status(1, terminated("OOMKilled", 9), Some(end("OOMKilled", 5)));
+        let kills = oom_kills(None, &pod(NEW_REQUEST, Some(twice)));
+        assert_eq!(summary(&kills), [(5, NEW_REQUEST), (9, NEW_REQUEST)]);
+        assert_eq!(oom_kills(None, &pod(NEW_REQUEST, Some(running(3, Some(end("Error", 5)))))), []);
     }
 
     #[test]
@@ -181,8 +226,10 @@ mod tests {
 
     #[test]
     fn no_request_counts_as_zero() {
-        let kills =
-            oom_kills(&pod(0, Some(running(0, None))), &pod(0, Some(status(0, terminated("OOMKilled", 5), None))));
-        assert_eq!(kills.iter().map(|kill| kill.memory_request.bytes()).collect::<Vec<_>>(), [0]);
+        let kills = oom_kills(
+            Some(&pod(0, Some(running(0, None)))),
+            &pod(0, Some(status(0, terminated("OOMKilled", 5), None))),
+        );
+        assert_eq!(summary(&kills), [(5, 0)]);
     }
 }

@@ -10,6 +10,7 @@ use crate::autoscaler::Autoscaler;
 use crate::checkpoint::Checkpoint;
 use crate::controller::{Controller, WellKnown};
 use crate::daemon::Daemon;
+use crate::eviction::Eviction;
 use crate::freshness::{Freshness, Resource};
 use crate::limit_range::LimitRange;
 use crate::node::Node;
@@ -46,6 +47,8 @@ pub struct View {
     pub cluster_policies: Table<Policy>,
     /// Workloads of which it is asked whether something above them can be scaled, besides the targets of autoscalers.
     pub(crate) questioned: BTreeSet<WorkloadRef>,
+    /// Evictions for want of memory that the API server still remembers.
+    pub evictions: Table<Eviction>,
     pub(crate) controllers: BTreeMap<WellKnown, Table<Controller>>,
     pub(crate) scales: Table<ReadScale>,
     pub(crate) freshness: BTreeMap<Resource, Freshness>,

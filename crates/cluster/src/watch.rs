@@ -29,6 +29,7 @@ use api::vpa::VerticalPodAutoscaler;
 use crate::autoscaler::{self, Autoscaler};
 use crate::checkpoint::Checkpoint;
 use crate::controller::{Controller, WellKnown};
+use crate::eviction::{self, Eviction};
 use crate::freshness::Resource;
 use crate::limit_range::LimitRange;
 use crate::oom::{OomKill, oom_kills};
@@ -62,7 +63,8 @@ impl Watches {
         self.store.subscribe()
     }
 
-    /// Watches pods that are not Pending, and reports kills for want of memory. `report` must not wait: the watch does.
+    /// Watches pods that are not Pending, and reports kills for want of memory that happen meanwhile. `report` must not wait:
+    /// the watch does.
     #[must_use]
     pub fn pods(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
         let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods)
@@ -70,6 +72,25 @@ impl Watches {
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read = move |pod: v1::Pod| keep_within(&scope, pod, |pod| Pod::trim(pod, keeps_placements));
         self.tasks.spawn(follow(self.namespaced(), Some("status.phase!=Pending"), read, feed));
+        self
+    }
+
+    /// Watches events about evicted pods, and reports those evicted for want of memory as kills. `report` must not wait.
+    #[must_use]
+    pub fn evictions(mut self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
+        let feed = Feed::new(Resource::Evictions, &self.store, |view| &mut view.evictions).on_change(
+            move |change: &Change<Eviction>| {
+                if let (None, Some(eviction)) = (&change.old, &change.new) {
+                    eviction.kills().for_each(&report);
+                }
+            },
+        );
+        let scope = self.scope.clone();
+        let read = move |event: v1::Event| match Eviction::trim(&event) {
+            Some(eviction) => keep_within(&scope, eviction, |eviction| &eviction.pod),
+            None => Reading::Outside(eviction::key(&event)),
+        };
+        self.tasks.spawn(follow(self.namespaced(), Some(eviction::FIELDS), read, feed));
         self
     }
 
@@ -233,7 +254,10 @@ fn read_loose<T: crate::Entry<Key = ObjectKey>>(
     }
 }
 
+/// Kills in the first state that is seen of a pod are not reported: whoever takes the pod over from the view finds them.
 fn report_kills(report: &impl Fn(OomKill), change: &Change<Pod>) {
     let (Some(old), Some(new)) = (&change.old, &change.new) else { return };
-    oom_kills(old, new).into_iter().for_each(report);
+    if old.uid == new.uid {
+        oom_kills(Some(old), new).into_iter().for_each(report);
+    }
 }

@@ -17,7 +17,7 @@ use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics::{Metrics, Steps};
-use crate::state::State;
+use crate::state::{KillCount, State};
 use crate::tell::at;
 use crate::usage::{Reading, Usage};
 
@@ -103,7 +103,7 @@ impl Ingest {
             state.load_autoscalers(&view);
             self.load_checkpoints(&mut state);
             steps.done("LoadVPAs");
-            state.load_pods(&view, Timestamp::now());
+            self.metrics.kills(state.load_pods(&view, Timestamp::now()));
             steps.done("LoadPods");
         });
         steps
@@ -171,7 +171,7 @@ impl Ingest {
                 if state.load_autoscalers(&view) {
                     self.load_checkpoints(&mut state);
                 }
-                state.load_pods(&view, Timestamp::now());
+                self.metrics.kills(state.load_pods(&view, Timestamp::now()));
             }
             self.add_kills(None);
             self.shared.lock().delete_removed_pods();
@@ -190,14 +190,16 @@ impl Ingest {
             let now = Timestamp::now();
             let mut state = self.shared.lock();
             let view = self.view.borrow();
+            let mut count = KillCount::default();
             while let Some(kill) = next {
                 let peak = state.oom_peak(&kill);
-                if add_kill(&mut state, &view, &kill, &self.metrics, now) {
+                if state.add_kill(&kill, &view, now, &mut count) {
                     self.judge(&state, &kill, peak);
                     concerned.extend(state.autoscalers_of(&kill.pod));
                 }
                 next = self.kills.try_recv().ok();
             }
+            self.metrics.kills(count);
         });
         self.shared.hurry(concerned);
     }
@@ -213,17 +215,4 @@ pub(crate) fn waiting_kills(metrics: Metrics) -> (mpsc::Receiver<OomKill>, impl 
         }
     };
     (receiver, report)
-}
-
-/// Gives whether the kill entered a history.
-fn add_kill(state: &mut State, view: &View, kill: &OomKill, metrics: &Metrics, now: Timestamp) -> bool {
-    let accepted = state.add_kill(kill, view, now).unwrap_or_else(|error| {
-        tracing::debug!(%error, "a kill for want of memory cannot be used");
-        false
-    });
-    if accepted {
-        tracing::info!(pod = %kill.pod, container = kill.container, "killed for want of memory");
-    }
-    metrics.kill(accepted);
-    accepted
 }

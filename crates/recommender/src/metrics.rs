@@ -22,7 +22,7 @@ use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge
 use tokio::sync::watch;
 
 use crate::act::Outcome;
-use crate::state::{Decision, Ingested};
+use crate::state::{Decision, Ingested, KillCount};
 use caps::Caps;
 use checkpoints::Checkpoints;
 use freshness::WatchFreshness;
@@ -161,9 +161,8 @@ impl Metrics {
             self.writes.with_label_values(&[outcome.name()]);
         }
         self.ingested(Ingested::default());
-        for result in ["accepted", "refused", "dropped"] {
-            self.kills.with_label_values(&[result]);
-        }
+        self.kills(KillCount::default());
+        self.kills.with_label_values(&["dropped"]);
     }
 
     /// The source of usage answered, or did not.
@@ -181,9 +180,11 @@ impl Metrics {
         }
     }
 
-    /// A kill entered a history, or did not.
-    pub fn kill(&self, accepted: bool) {
-        self.kills.with_label_values(&[if accepted { "accepted" } else { "refused" }]).inc();
+    /// What became of kills.
+    pub fn kills(&self, KillCount { accepted, refused, stored }: KillCount) {
+        for (result, count) in [("accepted", accepted), ("refused", refused), ("stored", stored)] {
+            self.kills.with_label_values(&[result]).inc_by(count);
+        }
     }
 
     /// A kill was dropped, because too many wait to be taken up.

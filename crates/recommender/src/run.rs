@@ -98,7 +98,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         metrics: metrics.clone(),
     };
     let (kills, report) = waiting_kills(metrics.clone());
-    let mut watches = watches.pods(report).controllers().autoscalers().scales();
+    let mut watches = watches.pods(report.clone()).evictions(report).controllers().autoscalers().scales();
     let shared = Shared::new(state);
     let ingest = Ingest {
         shared: shared.clone(),

@@ -29,8 +29,11 @@ use crate::decide::{self, Finding, HistoryNews};
 use crate::history::Ledger;
 use crate::policies::{integer_cpu, policies, sizing_policy};
 use crate::schedulable::{CapNews, Schedulable, cap_news};
+use kills::FoundKills;
 pub(crate) use quality::Recommended;
 use selection::Selections;
+
+pub use kills::{KillCount, KillFate};
 
 use api::vpa::VerticalPodAutoscalerStatus;
 
@@ -54,6 +57,8 @@ pub struct State {
     pods: BTreeMap<ObjectKey, Arc<Pod>>,
     /// Pods that are gone, but whose last kills may still be on their way.
     gone: BTreeSet<ObjectKey>,
+    /// Kills that were seen in pods when they were taken over.
+    found_kills: FoundKills,
     past: Past,
     /// Which history has come; absent when none is fetched.
     history: Option<Ledger>,
@@ -150,6 +155,7 @@ impl State {
             autoscalers: BTreeMap::new(),
             pods: BTreeMap::new(),
             gone: BTreeSet::new(),
+            found_kills: FoundKills::default(),
             past: Past::default(),
             history: None,
             schedulable: None,
@@ -217,17 +223,15 @@ impl State {
         self.autoscalers.remove(key);
     }
 
-    /// Takes over pods that are new or changed, and notes which are gone.
-    pub fn load_pods(&mut self, view: &View, now: Timestamp) {
+    /// Takes over pods that are new or changed, and notes which are gone. Gives what became of the kills of new ones.
+    pub fn load_pods(&mut self, view: &View, now: Timestamp) -> KillCount {
         let selections = self.charge.memory_saver.then(|| Selections::of(selectors(&self.autoscalers)));
         let is_news = |pod: &&Arc<Pod>| match self.pods.get(&pod.key) {
             Some(known) => !Arc::ptr_eq(known, pod),
             None => selections.as_ref().is_none_or(|selections| selections.include(pod)),
         };
         let news: Vec<_> = view.pods.iter().filter(is_news).collect();
-        for pod in news {
-            self.load_pod(pod, now);
-        }
+        let kills = news.into_iter().map(|pod| self.load_pod(pod, now)).sum();
         let gone = self.pods.keys().filter(|key| view.pods.get(key).is_none()).cloned();
         self.gone.extend(gone);
         for (key, tracked) in &mut self.autoscalers {
@@ -235,12 +239,18 @@ impl State {
             tracked.pods_since = if has_pods { tracked.pods_since.or(Some(now)) } else { None };
         }
         self.load_schedulable(view);
+        kills
     }
 
-    fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) {
+    fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> KillCount {
         self.gone.remove(&pod.key);
         self.fleet.apply_pod(pod_spec(pod), now);
-        self.pods.insert(pod.key.clone(), Arc::clone(pod));
+        let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
+        if before.is_some_and(|before| before.uid == pod.uid) {
+            KillCount::default()
+        } else {
+            self.find_kills(pod, now)
+        }
     }
 
     /// Adds what a source of usage has read.
@@ -278,6 +288,7 @@ impl State {
         for key in std::mem::take(&mut self.gone) {
             self.fleet.delete_pod(&key.namespace, &key.name);
             self.pods.remove(&key);
+            self.found_kills.forget(&key);
         }
     }
 
@@ -344,13 +355,14 @@ impl State {
         Some(Decision { autoscaler: Arc::clone(&tracked.autoscaler), status, pods, unsupported: unsupported.is_some() })
     }
 
-    /// What usage says; under a sizing policy of the object's own, not less than what was published while little is known.
+    /// What usage says, but of a resource without any what was published; under a sizing policy of the object's own, not less than what was published while little is known.
     fn recommend(&self, id: &AutoscalerId, autoscaler: &Autoscaler) -> Recommendation {
         let mut recommendation = self.fleet.recommend(id).unwrap_or_default();
+        let status = autoscaler.object.status.as_ref();
+        let published = status.and_then(|status| status.recommendation.clone()).unwrap_or_default().into();
+        self.fleet.keep_unmeasured(id, &mut recommendation, &published);
         if self.fleet.has_own_policy(id) {
-            let status = autoscaler.object.status.as_ref();
-            let published = status.and_then(|status| status.recommendation.clone()).unwrap_or_default();
-            self.fleet.keep_published(id, &mut recommendation, &published.into());
+            self.fleet.keep_published(id, &mut recommendation, &published);
         }
         recommendation
     }

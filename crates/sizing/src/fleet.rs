@@ -19,6 +19,7 @@ mod pod;
 mod policy_history;
 mod recommend;
 mod slab;
+mod unmeasured;
 
 use std::collections::{HashMap, HashSet};
 

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler;
 use e2e::{eventually, namespace};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -97,6 +97,24 @@ impl Room {
             let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
             pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await?;
         }
+        Ok(())
+    }
+
+    /// Writes the event that a kubelet writes when it evicts a pod of a Deployment because memory is short.
+    pub(crate) async fn tell_of_eviction(&self, deployment: &str, containers: &str, usage: &str) -> Result<()> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let list = pods.list(&ListParams::default().labels(&format!("app={deployment}"))).await?;
+        let pod = list.items.first().context("it has a pod")?.name_any();
+        let annotations = json!({"offending_containers": containers, "offending_containers_usage": usage, "starved_resource": "memory"});
+        let event = json!({
+            "metadata": {"generateName": format!("{pod}."), "annotations": annotations},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": self.namespace, "name": pod},
+            "reason": "Evicted",
+            "type": "Warning",
+            "message": "The node was low on resource: memory.",
+        });
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        events.create(&PostParams::default(), &serde_json::from_value(event)?).await?;
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{FEED_SERVER, feed_certificates, another, eventually, kubectl_in};
+use e2e::{FEED_SERVER, another, eventually, feed_certificates, kubectl_in};
 use feed::Explained;
 use feed::proto::ExplainRequest;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
+use api::checkpoint::{VerticalPodAutoscalerCheckpointStatus, object_name};
 use cluster::{Checkpoint, ObjectKey, Table};
 use jiff::Timestamp;
 
@@ -58,6 +58,13 @@ impl Past {
     ) -> impl Iterator<Item = (&Arc<Checkpoint>, &VerticalPodAutoscalerCheckpointStatus)> {
         let past = self.objects.values().filter(|sight| sight.is_past);
         past.filter_map(|sight| Some((&sight.checkpoint, sight.checkpoint.status.as_ref()?)))
+    }
+
+    /// When a container's past was stored, where that may be added.
+    pub(crate) fn stored_until(&self, autoscaler: &ObjectKey, container: &str) -> Option<Timestamp> {
+        let key = ObjectKey::new(&autoscaler.namespace, object_name(&autoscaler.name, container));
+        let sight = self.objects.get(&key).filter(|sight| sight.is_past)?;
+        sight.checkpoint.status.as_ref()?.last_update_time.as_ref().map(|time| time.0)
     }
 }
 

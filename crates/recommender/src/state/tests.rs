@@ -2,6 +2,7 @@
 
 mod churn;
 mod history;
+mod kills;
 mod quality;
 mod schedulable;
 
@@ -19,7 +20,7 @@ use sizing::Config;
 use sources::ContainerUsage;
 
 use super::checkpoints::Loaded;
-use super::{Charge, Decision, Ingested, State, Target, target};
+use super::{Charge, Decision, Ingested, KillCount, State, Target, target};
 use crate::checkpoint::form;
 
 const MI: i64 = 1 << 20;
@@ -111,14 +112,17 @@ impl Cluster {
         self.state.add_usage(&[ContainerUsage { container, sample }], at(second))
     }
 
-    fn kill(&mut self, pod: &str, second: i64) -> Option<bool> {
+    fn kill(&mut self, pod: &str, second: i64) -> KillCount {
         let kill = OomKill {
             pod: ObjectKey::new("shop", pod),
             container: "main".to_owned(),
             at: at(second),
-            memory_request: Memory::from_bytes(1024 * MI),
+            memory: Memory::from_bytes(1024 * MI),
+            seen_in: None,
         };
-        self.state.add_kill(&kill, &self.view, at(second)).ok()
+        let mut count = KillCount::default();
+        self.state.add_kill(&kill, &self.view, at(second), &mut count);
+        count
     }
 
     /// Decides, and writes the decisions back as the API server would.
@@ -275,9 +279,9 @@ fn a_kill_counts_until_its_pod_is_forgotten() {
     let mut cluster = Cluster::web(&["web-1"]);
     cluster.view.pods.delete(&ObjectKey::new("shop", "web-1"));
     cluster.state.load_pods(&cluster.view, at(1));
-    assert_eq!(cluster.kill("web-1", 2), Some(true));
+    assert_eq!(cluster.kill("web-1", 2), KillCount { accepted: 1, ..KillCount::default() });
     cluster.state.delete_removed_pods();
-    assert_eq!(cluster.kill("web-1", 3), None);
+    assert_eq!(cluster.kill("web-1", 3), KillCount { refused: 1, ..KillCount::default() });
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::autoscaler::AutoscalerId;
 use super::policy_history::Observation;
 use crate::aggregate::Aggregate;
 use crate::checkpoint::{Checkpoint, CheckpointError};
+use crate::config::MemoryRules;
 use crate::instant::Instant;
 
 /// Clocks differ, but samples from further ahead would make everything real look ancient, so they are refused.
@@ -112,10 +113,16 @@ impl Fleet {
         let namespace = self.namespaces.get(container.namespace.as_str())?;
         let pod = namespace.pod(&container.pod)?;
         let (_, state) = pod.containers().find(|(name, _)| *name == container.container)?;
-        let histories = &namespace.groups.get(pod.group)?.histories;
-        let history = histories.iter().find(|(name, _)| **name == *container.container);
-        let rules = history.and_then(|(_, history)| history.rules.as_deref()).unwrap_or(&self.config.memory);
-        Some(Memory::from_bytes(state.oom_peak(rules, requested.bytes())))
+        Some(Memory::from_bytes(state.oom_peak(&self.memory_rules(container), requested.bytes())))
+    }
+
+    /// How memory samples and OOM kills of a container become peaks: the rules of its autoscalers, or else the default.
+    pub fn memory_rules(&self, container: &ContainerRef) -> MemoryRules {
+        let namespace = self.namespaces.get(container.namespace.as_str());
+        let group = namespace.and_then(|namespace| namespace.groups.get(namespace.pod(&container.pod)?.group));
+        let mut histories = group.into_iter().flat_map(|group| &group.histories);
+        let history = histories.find(|(name, _)| **name == *container.container);
+        history.and_then(|(_, history)| history.rules.as_deref()).copied().unwrap_or(self.config.memory)
     }
 
     /// Takes over the stored history of a container of an autoscaler; it replaces what was taken over before.

@@ -32,7 +32,7 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention() {
         cluster.view.autoscalers.apply(Arc::new(autoscaler("web", "web", &uid, None)));
         cluster.load(second);
         assert_eq!(cluster.measure(&format!("web-{round}"), "main", second).accepted, 1);
-        assert_eq!(cluster.kill(&format!("web-{round}"), second), Some(true));
+        assert_eq!(cluster.kill(&format!("web-{round}"), second).accepted, 1);
         assert_eq!(cluster.decide(second).len(), 1);
         cluster.store(second);
         cluster.load_stored(second);

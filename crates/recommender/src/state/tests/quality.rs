@@ -70,7 +70,8 @@ fn a_kill_is_the_peak_that_it_becomes() {
         pod: ObjectKey::new("shop", pod),
         container: "main".to_owned(),
         at: at(5),
-        memory_request: Memory::from_bytes(bytes),
+        memory: Memory::from_bytes(bytes),
+        seen_in: None,
     };
     let peak = |cluster: &Cluster, pod, bytes| cluster.state.oom_peak(&kill(pod, bytes)).map(Memory::bytes);
     assert_eq!(peak(&cluster, "web-1", 1024 * MI), Some((1024 * MI * 6) / 5));
