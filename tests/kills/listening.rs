@@ -41,11 +41,11 @@ impl Listening {
         let (found, leader) = watch::channel(None);
         let leases: Api<Lease> = Api::namespaced(stage.client.clone(), "kube-system");
         tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
-        let (heard, mut following) = watch::channel(Following::new(Instant::now()));
         let config = Arc::clone(&stage.tls);
         let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
         let server_name = ServerName::try_from(FEED_SERVER)?;
-        tokio::spawn(Reader { leader, tls, server_name }.run(heard));
+        let (mut following, reading) = Reader { leaders: vec![leader], tls, server_name }.follow();
+        tokio::spawn(reading);
 
         let mut uids = BTreeMap::new();
         for object in objects.list(&ListParams::default()).await? {
@@ -53,7 +53,7 @@ impl Listening {
         }
         timeout(PATIENCE, statuses.wait_for(|targets| names.iter().all(|name| targets.contains_key(name)))).await??;
         let all_heard =
-            |now: &Following| now.stale_since.is_none() && uids.values().all(|uid| heard_target(now, uid).is_some());
+            |now: &Following| now.stale_since().is_none() && uids.values().all(|uid| heard_target(now, uid).is_some());
         timeout(PATIENCE, following.wait_for(all_heard)).await.context("the feed tells of each object")??;
         Ok(Self { statuses, following, uids })
     }
@@ -95,6 +95,6 @@ async fn follow_statuses(objects: Api<VerticalPodAutoscaler>, seen: watch::Sende
 }
 
 fn heard_target(following: &Following, uid: &str) -> Option<i64> {
-    let heard = following.recommendations.get(uid)?;
+    let heard = following.get(uid)?;
     Some(heard.recommendation.recommendation.containers.first()?.target.memory()?.bytes())
 }

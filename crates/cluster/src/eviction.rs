@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use model::{Memory, Quantity};
 
+use crate::autoscaler::key;
 use crate::oom::OomKill;
 use crate::table::{Entry, ObjectKey};
 
@@ -43,7 +44,7 @@ impl Eviction {
         let at = metadata.creation_timestamp.as_ref().or(event.last_timestamp.as_ref()).map(|time| time.0)?;
         let pod = ObjectKey::new(object.namespace.clone()?, object.name.clone()?);
         let usage = usage(annotation(CONTAINERS)?, annotation(USAGE)?, annotation(STARVED)?);
-        (!usage.is_empty()).then(|| Self { key: key(event), pod, at, usage })
+        (!usage.is_empty()).then(|| Self { key: key(metadata), pod, at, usage })
     }
 
     /// The containers as kills at what they used.
@@ -56,11 +57,6 @@ impl Eviction {
             seen_in: None,
         })
     }
-}
-
-pub(crate) fn key(event: &Event) -> ObjectKey {
-    let metadata = &event.metadata;
-    ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
 /// Lists of different lengths say nothing about which belongs to which.

@@ -86,9 +86,10 @@ impl Watches {
             },
         );
         let scope = self.scope.clone();
-        let read = move |event: v1::Event| match Eviction::trim(&event) {
-            Some(eviction) => keep_within(&scope, eviction, |eviction| &eviction.pod),
-            None => Reading::Outside(eviction::key(&event)),
+        let includes = move |eviction: &Eviction| scope.includes(&eviction.pod.namespace);
+        let read = move |event: v1::Event| match Eviction::trim(&event).filter(&includes) {
+            Some(eviction) => Reading::Keep(eviction),
+            None => Reading::Outside(autoscaler::key(event.meta())),
         };
         self.tasks.spawn(follow(self.namespaced(), Some(eviction::FIELDS), read, feed));
         self
