@@ -2,8 +2,10 @@
 
 mod kinds;
 mod obstacles;
+mod process;
 mod room;
 mod scoped;
+mod shards;
 mod thousand;
 
 use anyhow::{Context as _, Result, ensure};

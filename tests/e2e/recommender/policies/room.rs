@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use super::base::PATIENCE;
 use super::is_ready;
 
-/// One namespace. Its policies are for the recommender of these tests.
+/// One namespace. Its policies are for the recommender of these tests unless they are said to be another's.
 pub(super) struct PolicyRoom {
     pub(super) client: Client,
     pub(super) namespace: String,
+    recommender: &'static str,
     autoscalers: Api<DynamicObject>,
     policies: Api<DynamicObject>,
     cluster_policies: Api<DynamicObject>,
@@ -30,8 +31,13 @@ impl PolicyRoom {
             policies: loose(&ApiResource::erase::<SizingPolicy>(&())),
             cluster_policies: Api::all_with(client.clone(), &ApiResource::erase::<ClusterSizingPolicy>(&())),
             namespace: namespace.to_owned(),
+            recommender: "e2e",
             client,
         }
+    }
+
+    pub(super) fn of_recommender(self, recommender: &'static str) -> Self {
+        Self { recommender, ..self }
     }
 
     /// A Deployment without pods and with the label `tier`.
@@ -74,11 +80,11 @@ impl PolicyRoom {
     }
 
     pub(super) async fn policy(&self, name: &str, spec: &Value) -> Result<()> {
-        create::<SizingPolicy>(&self.policies, name, spec).await
+        create::<SizingPolicy>(&self.policies, name, spec, self.recommender).await
     }
 
     pub(super) async fn cluster_policy(&self, name: &str, spec: &Value) -> Result<()> {
-        create::<ClusterSizingPolicy>(&self.cluster_policies, name, spec).await
+        create::<ClusterSizingPolicy>(&self.cluster_policies, name, spec, self.recommender).await
     }
 
     pub(super) async fn patch_policy(&self, name: &str, patch: &Value) -> Result<()> {
@@ -177,9 +183,14 @@ impl PolicyRoom {
     }
 }
 
-async fn create<K: Resource<DynamicType = ()>>(api: &Api<DynamicObject>, name: &str, spec: &Value) -> Result<()> {
+async fn create<K: Resource<DynamicType = ()>>(
+    api: &Api<DynamicObject>,
+    name: &str,
+    spec: &Value,
+    recommender: &str,
+) -> Result<()> {
     let mut spec = spec.clone();
-    spec["recommender"] = "e2e".into();
+    spec["recommender"] = recommender.into();
     let object = json!({
         "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": {"name": name}, "spec": spec,
     });

@@ -1,22 +1,18 @@
 //! A recommender of one namespace, with no more rights than a Role of that namespace gives: what `deploy/` grants, less what
 //! lies outside of namespaces.
 
-use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, kubectl, namespace, program, repository, shared};
+use e2e::{kubectl, namespace, repository, shared};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
-use kube::config::{AuthInfo, Kubeconfig};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
 
-use super::base::PATIENCE;
+use super::process::{kubeconfig, start};
 use super::room::{PolicyRoom, whole};
 
+const ACCOUNT: &str = "recommender";
 /// What a Role cannot grant.
 const OUTSIDE: [&str; 3] = ["namespaces", "clustersizingpolicies", "clustersizingpolicies/status"];
 
@@ -25,8 +21,11 @@ async fn in_one_namespace_a_role_is_enough() -> Result<()> {
     let client = shared().await?.client().await?;
     let room = PolicyRoom::new(client.clone(), &namespace(&client, "scoped").await?);
     let folder = tempfile::tempdir()?;
-    let log = folder.path().join("recommender.log");
-    let _recommender = start(&room.namespace, folder.path(), &log).await?;
+    let log = shared().await?.logs_dir().join("recommender-scoped.log");
+    grant(&room.namespace, folder.path()).await?;
+    let account = kubeconfig(&room.namespace, ACCOUNT, folder.path()).await?;
+    let only = format!("--vpa-object-namespace={}", room.namespace);
+    let _recommender = start(&account, &["--recommender-name=e2e", &only], &log)?;
     room.deploy("one", "web").await?;
     let mine = room.by_hand("mine", "two").await?;
     room.deploy("two", "web").await?;
@@ -47,28 +46,11 @@ async fn in_one_namespace_a_role_is_enough() -> Result<()> {
     Ok(())
 }
 
-async fn start(namespace: &str, folder: &Path, log: &Path) -> Result<Child> {
-    let kubeconfig = kubeconfig(namespace, folder).await?;
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-    Command::new(program("recommender")?)
-        .arg(format!("--kubeconfig={}", kubeconfig.display()))
-        .arg(format!("--address=127.0.0.1:{port}"))
-        .arg(format!("--vpa-object-namespace={namespace}"))
-        .args(["--recommender-name=e2e", "--leader-elect=false", "--recommender-interval=1s"])
-        .env_remove("KUBECONFIG")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(File::create(log)?)
-        .kill_on_drop(true)
-        .spawn()
-        .context("start a recommender")
-}
-
-/// The credentials of an account that has the Role and nothing else.
-async fn kubeconfig(namespace: &str, folder: &Path) -> Result<PathBuf> {
-    let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "recommender"});
-    let subject = json!({"kind": "ServiceAccount", "name": "recommender", "namespace": namespace});
-    let metadata = json!({"name": "recommender", "namespace": namespace});
+/// An account that has the Role and nothing else.
+async fn grant(namespace: &str, folder: &Path) -> Result<()> {
+    let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT});
+    let subject = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace});
+    let metadata = json!({"name": ACCOUNT, "namespace": namespace});
     let rbac = "rbac.authorization.k8s.io/v1";
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
@@ -77,16 +59,7 @@ async fn kubeconfig(namespace: &str, folder: &Path) -> Result<PathBuf> {
     ]});
     let file = folder.join("role.json");
     std::fs::write(&file, objects.to_string())?;
-    kubectl(&["apply", "-f", file.to_str().context("the path is text")?]).await?;
-    let make_token = async || kubectl(&["-n", namespace, "create", "token", "recommender", "--duration=1h"]).await;
-    let token = eventually("the account has a token", PATIENCE, make_token).await?;
-    let mut config = Kubeconfig::read_from(shared().await?.kubeconfig())?;
-    for user in &mut config.auth_infos {
-        user.auth_info = Some(AuthInfo { token: Some(token.trim().to_owned().into()), ..AuthInfo::default() });
-    }
-    let path = folder.join("kubeconfig");
-    std::fs::write(&path, serde_yaml_ng::to_string(&config)?)?;
-    Ok(path)
+    kubectl(&["apply", "-f", file.to_str().context("the path is text")?]).await.map(drop)
 }
 
 fn rules() -> Result<Vec<PolicyRule>> {
