@@ -27,6 +27,8 @@ pub(crate) use known::Shared;
 const SETTLE: Duration = Duration::from_secs(1);
 /// Kills that may wait to be taken up. Upstream's number.
 const MAX_WAITING_KILLS: usize = 5000;
+/// Samples of one portion: a few milliseconds of work.
+const PORTION: usize = 1000;
 /// Upstream's health check allows so many intervals without activity.
 const PATIENCE: u32 = 5;
 /// With a short interval, one request that is waited for must not look like a standstill.
@@ -130,15 +132,18 @@ impl Ingest {
         self.shared.round_done();
     }
 
-    /// Adds samples; a leader holds them against what was recommended.
+    /// Adds samples, in portions that let others in between; a leader holds them against what was recommended.
     fn add_usage(&self, usage: &[ContainerUsage], now: Timestamp) {
-        let is_leader = self.shared.is_decided();
-        let ingested = self.shared.lock().take_usage(usage, now, |state, usage, accepted| {
-            if let Some(recommended) = state.recommended(&usage.container).filter(|_| is_leader) {
-                self.metrics.quality.sample(recommended, &usage.sample, accepted);
-            }
-        });
-        self.metrics.ingested(ingested);
+        self.shared.lock().begin_usage(usage);
+        for portion in usage.chunks(PORTION) {
+            let is_leader = self.shared.is_decided();
+            let ingested = self.shared.lock().take_usage(portion, now, |state, usage, accepted| {
+                if is_leader && let Some(recommended) = state.recommended(&usage.container) {
+                    self.metrics.quality.sample(recommended, &usage.sample, accepted);
+                }
+            });
+            self.metrics.ingested(ingested);
+        }
     }
 
     /// A leader holds a kill against what was recommended. A pod that was not known has no peak of its own.

@@ -255,19 +255,24 @@ impl State {
 
     /// Adds what a source of usage has read.
     pub fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
+        self.begin_usage(usage);
         self.take_usage(usage, now, |_, _, _| ())
     }
 
-    /// The same, and shows every sample that entered a history to `judge`.
+    /// Takes notice of what a source of usage has read; it is added in portions after this.
+    pub(crate) fn begin_usage(&mut self, usage: &[ContainerUsage]) {
+        if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
+            self.past.measured(first);
+        }
+    }
+
+    /// Adds a portion of what a source has read, and shows every sample that entered a history to `judge`.
     pub(crate) fn take_usage(
         &mut self,
         usage: &[ContainerUsage],
         now: Timestamp,
         judge: impl Fn(&Self, &ContainerUsage, Accepted),
     ) -> Ingested {
-        if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
-            self.past.measured(first);
-        }
         let mut ingested = Ingested::default();
         for usage in usage {
             match self.fleet.add_sample(&usage.container, &usage.sample, now) {
