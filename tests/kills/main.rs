@@ -3,6 +3,7 @@
 
 mod before_start;
 mod burst;
+mod crowd;
 mod latency;
 mod listening;
 mod stage;

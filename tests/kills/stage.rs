@@ -52,7 +52,7 @@ impl Stage {
     pub(crate) async fn populate(&self, names: &[String], requested_mib: u64) -> Result<()> {
         let make = stream::iter(names).map(|name| self.make(name, requested_mib));
         make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
-        let objects: Api<VerticalPodAutoscaler> = Api::namespaced(self.client.clone(), &self.namespace);
+        let objects = self.objects();
         eventually("each object has a recommendation and each pod runs", PATIENCE, async || {
             let list = objects.list(&ListParams::default()).await?;
             let provided = list.iter().filter(|object| memory_target(object).is_some()).count();
@@ -81,19 +81,39 @@ impl Stage {
                 },
             },
         });
+        let replica_sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
+        replica_sets.create(&PostParams::default(), &serde_json::from_value(replica_set)?).await?;
+        self.autoscale(name, name).await
+    }
+
+    async fn autoscale(&self, name: &str, target: &str) -> Result<()> {
         let autoscaler = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
             "metadata": {"name": name},
             "spec": {
-                "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name},
+                "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": target},
                 "recommenders": [{"name": "e2e"}],
             },
         });
-        let replica_sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
-        replica_sets.create(&PostParams::default(), &serde_json::from_value(replica_set)?).await?;
-        let objects: Api<VerticalPodAutoscaler> = Api::namespaced(self.client.clone(), &self.namespace);
-        objects.create(&PostParams::default(), &serde_json::from_value(autoscaler)?).await?;
+        self.objects().create(&PostParams::default(), &serde_json::from_value(autoscaler)?).await?;
         Ok(())
+    }
+
+    /// Makes so many objects without a workload. Each gets a status that says so.
+    pub(crate) async fn crowd(&self, count: usize) -> Result<()> {
+        let names: Vec<String> = (0..count).map(|number| format!("crowd-{number}")).collect();
+        let make = stream::iter(&names).map(|name| self.autoscale(name, "gone"));
+        make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await.map(drop)
+    }
+
+    /// How many objects have no status yet.
+    pub(crate) async fn without_status(&self) -> Result<usize> {
+        let list = self.objects().list(&ListParams::default()).await?;
+        Ok(list.iter().filter(|object| object.status.is_none()).count())
+    }
+
+    fn objects(&self) -> Api<VerticalPodAutoscaler> {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     /// The pod of a workload, once its container runs.
@@ -146,7 +166,7 @@ async fn deploy(client: &Client) -> Result<Arc<ClientConfig>> {
     let file = repository().join("deploy/base/namespace.yaml");
     kubectl(&["apply", "--server-side", "-f", file.to_str().context("the repository's path is text")?]).await?;
     let tls = feed_certificates(client).await?;
-    deployed::deploy(shared().await?, "tests/e2e/recommender").await?;
+    deployed::deploy(shared().await?, "tests/kills").await?;
     Ok(tls)
 }
 

@@ -1,0 +1,38 @@
+//! A kill while a thousand other statuses wait for the limits towards the API server.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::listening::Listening;
+use crate::stage::Stage;
+
+/// At 50 requests per second they take 20 s.
+const CROWD: usize = 1000;
+const KILLS: usize = 5;
+const MOST: Duration = Duration::from_millis(500);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_does_not_wait_behind_a_thousand_statuses() -> Result<()> {
+    let stage = Stage::take("crowd").await?;
+    let names = ["web".to_owned()];
+    stage.populate(&names, 100).await?;
+    let listening = Listening::to(&stage, &names).await?;
+    stage.crowd(CROWD).await?;
+    let mut slowest = Duration::ZERO;
+    let mut requested_mib = 300;
+    for _ in 0..KILLS {
+        let pod = stage.running("web").await?;
+        let before = listening.status("web").context("it has one")?;
+        let killed = Instant::now();
+        let (kill, status) = tokio::join!(stage.kill(&pod, requested_mib), listening.status_above("web", before));
+        kill?;
+        slowest = slowest.max(status? - killed);
+        requested_mib = requested_mib * 5 / 4;
+    }
+    let waiting = stage.without_status().await?;
+    println!("{KILLS} kills before {waiting} statuses that still waited: the slowest took {slowest:.1?}");
+    ensure!(waiting > 0, "the kills had nothing to overtake");
+    ensure!(slowest < MOST, "a kill took {slowest:?}");
+    Ok(())
+}
