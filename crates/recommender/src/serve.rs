@@ -42,8 +42,8 @@ impl Feed {
         let Some((certificate, private_key)) = feed_tls_cert_file.zip(feed_tls_private_key_file) else {
             return Ok(None);
         };
-        let files = TlsFiles { certificate, private_key, client_ca: feed_client_ca_file };
-        ensure!(files.client_ca.is_some(), "--feed-client-ca-file is needed with --feed-tls-cert-file");
+        let files = TlsFiles { certificate, private_key, authorities: feed_client_ca_file };
+        ensure!(files.authorities.is_some(), "--feed-client-ca-file is needed with --feed-tls-cert-file");
         let listen = feed_address.or_host(listen_ip_from_environment()?);
         let address = advertised(&feed_advertised_host, listen)?;
         let publisher = Publisher::default();

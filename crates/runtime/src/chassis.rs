@@ -182,7 +182,7 @@ async fn tls_of_endpoints(args: &CommonArgs, tasks: &Tasks) -> anyhow::Result<Op
     let Some((certificate, private_key)) = args.tls_cert_file.clone().zip(args.tls_private_key_file.clone()) else {
         return Ok(None);
     };
-    let tls = ServingTls::load(TlsFiles { certificate, private_key, client_ca: None }).await?;
+    let tls = ServingTls::load(TlsFiles { certificate, private_key, authorities: None }).await?;
     tasks.spawn_until_shutdown("certificate reload", tls.clone().follow_files(tls::RELOAD_PERIOD));
     Ok(Some(tls))
 }

@@ -66,7 +66,7 @@ pub(crate) async fn echo(args: EchoArgs) -> Result<()> {
 }
 
 fn files(folder: &Path) -> TlsFiles {
-    TlsFiles { certificate: folder.join("tls.crt"), private_key: folder.join("tls.key"), client_ca: None }
+    TlsFiles { certificate: folder.join("tls.crt"), private_key: folder.join("tls.key"), authorities: None }
 }
 
 /// Arguments, environment and process id.

@@ -1,0 +1,271 @@
+//! Certificates that change while they are in use, in folders as a kubelet keeps them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::routing::get;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::serve::{Limits, serve};
+
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: rcgen::Certificate,
+}
+
+/// A certificate and its key.
+struct Pair {
+    certificate: rcgen::Certificate,
+    key: KeyPair,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "test authority");
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        Self { issuer: Issuer::new(params, key), certificate }
+    }
+
+    fn issue(&self) -> Pair {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        Pair { certificate: params.signed_by(&key, &self.issuer).unwrap(), key }
+    }
+}
+
+/// A mounted Secret as a kubelet keeps it: files are links through `..data`, which is moved in one step.
+struct Secret {
+    folder: TempDir,
+    revision: usize,
+}
+
+impl Secret {
+    fn new(certificate: &str, key: &str) -> Self {
+        let mut secret = Self { folder: tempfile::tempdir().unwrap(), revision: 0 };
+        secret.update(certificate, key, "");
+        for name in ["tls.crt", "tls.key", "ca.crt"] {
+            symlink(Path::new("..data").join(name), secret.path(name)).unwrap();
+        }
+        secret
+    }
+
+    fn update(&mut self, certificate: &str, key: &str, client_ca: &str) {
+        self.revision += 1;
+        let revision = format!("..revision-{}", self.revision);
+        std::fs::create_dir(self.path(&revision)).unwrap();
+        for (name, text) in [("tls.crt", certificate), ("tls.key", key), ("ca.crt", client_ca)] {
+            std::fs::write(self.path(&revision).join(name), text).unwrap();
+        }
+        symlink(&revision, self.path("..next")).unwrap();
+        std::fs::rename(self.path("..next"), self.path("..data")).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn files(&self) -> TlsFiles {
+        TlsFiles { certificate: self.path("tls.crt"), private_key: self.path("tls.key"), authorities: None }
+    }
+}
+
+async fn start(tls: ServingTls) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/", get(|| async { "hello" }));
+    tokio::spawn(serve(listener, router, Some(tls), Limits::default(), CancellationToken::new()));
+    address
+}
+
+fn client(trusted: &Authority, own: Option<&Pair>, alpn: &str) -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.certificate.der().clone()).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = match own {
+        None => builder.with_no_client_auth(),
+        Some(pair) => {
+            let key = PrivateKeyDer::try_from(pair.key.serialize_der()).unwrap();
+            builder.with_client_auth_cert(vec![pair.certificate.der().clone()], key).unwrap()
+        }
+    };
+    config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
+    TlsConnector::from(Arc::new(config))
+}
+
+/// Makes one request on a connection of its own; gives the certificate that the server showed.
+async fn request(address: SocketAddr, client: &TlsConnector) -> io::Result<CertificateDer<'static>> {
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = client.connect(name, TcpStream::connect(address).await?).await?;
+    let shown = stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await?;
+    if text.ends_with("hello") { Ok(shown) } else { Err(io::Error::other(text)) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates_change_under_load_without_a_failed_handshake() {
+    let authority = Authority::new();
+    let first = authority.issue();
+    let mut secret = Secret::new(&first.certificate.pem(), &first.key.serialize_pem());
+    let tls = ServingTls::load(secret.files()).await.unwrap();
+    let address = start(tls.clone()).await;
+    let client = client(&authority, None, "http/1.1");
+
+    let (served, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+    let load: Vec<_> = (0..8)
+        .map(|_| {
+            let (client, served, stop) = (client.clone(), Arc::clone(&served), stop.clone());
+            tokio::spawn(async move {
+                while !stop.is_cancelled() {
+                    request(address, &client).await.unwrap();
+                    served.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for rotation in 1..=20 {
+        let next = authority.issue();
+        secret.update(&next.certificate.pem(), &next.key.serialize_pem(), "");
+        assert!(matches!(tls.reload().await, Reload::Replaced), "rotation {rotation}");
+        assert_eq!(request(address, &client).await.unwrap(), *next.certificate.der(), "rotation {rotation}");
+        while served.load(Ordering::Relaxed) < rotation * 10 {
+            tokio::task::yield_now().await;
+        }
+    }
+    stop.cancel();
+    for connections in load {
+        connections.await.expect("no request failed");
+    }
+}
+
+#[tokio::test]
+async fn a_new_pair_that_does_not_fit_leaves_the_old_one() {
+    let authority = Authority::new();
+    let (old, new) = (authority.issue(), authority.issue());
+    let mut secret = Secret::new(&old.certificate.pem(), &old.key.serialize_pem());
+    let tls = ServingTls::load(secret.files()).await.unwrap();
+    let address = start(tls.clone()).await;
+    let client = client(&authority, None, "http/1.1");
+    for (certificate, key, expected) in [
+        (new.certificate.pem(), old.key.serialize_pem(), "certificate or private key"),
+        (String::new(), new.key.serialize_pem(), "no certificate"),
+        (new.certificate.pem(), String::new(), "tls.key"),
+        ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n".to_owned(), new.key.serialize_pem(), "tls.crt"),
+    ] {
+        secret.update(&certificate, &key, "");
+        let Reload::Kept(error) = tls.reload().await else { panic!("{expected}: the pair was taken") };
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(request(address, &client).await.unwrap(), *old.certificate.der(), "{expected}");
+    }
+    secret.update(&new.certificate.pem(), &new.key.serialize_pem(), "");
+    assert!(matches!(tls.reload().await, Reload::Replaced));
+    assert!(matches!(tls.reload().await, Reload::Unchanged));
+    assert_eq!(request(address, &client).await.unwrap(), *new.certificate.der());
+}
+
+#[tokio::test]
+async fn clients_need_a_certificate_of_the_present_authority() {
+    let (server, old, new) = (Authority::new(), Authority::new(), Authority::new());
+    let pair = server.issue();
+    let (certificate, key) = (pair.certificate.pem(), pair.key.serialize_pem());
+    let mut secret = Secret::new(&certificate, &key);
+    secret.update(&certificate, &key, &old.certificate.pem());
+    let files = TlsFiles { authorities: Some(secret.path("ca.crt")), ..secret.files() };
+    let tls = ServingTls::load(files).await.unwrap();
+    let address = start(tls.clone()).await;
+    let (of_old, of_new) = (old.issue(), new.issue());
+    let may = async |own: Option<&Pair>| request(address, &client(&server, own, "http/1.1")).await.is_ok();
+    assert_eq!((may(None).await, may(Some(&of_old)).await, may(Some(&of_new)).await), (false, true, false));
+
+    let both = old.certificate.pem() + &new.certificate.pem();
+    for (authorities, expected) in [(both, (false, true, true)), (new.certificate.pem(), (false, false, true))] {
+        secret.update(&certificate, &key, &authorities);
+        assert!(matches!(tls.reload().await, Reload::Replaced));
+        assert_eq!((may(None).await, may(Some(&of_old)).await, may(Some(&of_new)).await), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_client_shows_and_trusts_what_its_files_say_now() {
+    let (ours, other) = (Authority::new(), Authority::new());
+    let server = ours.issue();
+    let (certificate, key) = (server.certificate.pem(), server.key.serialize_pem());
+    let mut secret = Secret::new(&certificate, &key);
+    secret.update(&certificate, &key, &ours.certificate.pem());
+    let authorities = Some(secret.path("ca.crt"));
+    let files = TlsFiles { authorities: authorities.clone(), ..secret.files() };
+    let address = start(ServingTls::load(files).await.unwrap()).await;
+
+    let (mine, theirs) = (ours.issue(), other.issue());
+    let mut secret = Secret::new(&theirs.certificate.pem(), &theirs.key.serialize_pem());
+    assert!(matches!(ClientTls::load(secret.files()).await, Err(TlsError::NoAuthorities)));
+    let mut update = |own: &Pair, trusted: &Authority| {
+        secret.update(&own.certificate.pem(), &own.key.serialize_pem(), &trusted.certificate.pem());
+        TlsFiles { authorities: Some(secret.path("ca.crt")), ..secret.files() }
+    };
+    let client = ClientTls::load(update(&theirs, &ours)).await.unwrap();
+    let may_connect = async || {
+        // The server speaks HTTP/1.1 to those who do not insist on HTTP/2.
+        let mut config = (*client.config()).clone();
+        config.alpn_protocols.clear();
+        request(address, &TlsConnector::from(Arc::new(config))).await.is_ok()
+    };
+    assert!(!may_connect().await, "a certificate of another authority");
+    for (own, trusted, expected) in [(&mine, &ours, true), (&mine, &other, false), (&mine, &ours, true)] {
+        update(own, trusted);
+        assert!(matches!(client.reload().await, Reload::Replaced));
+        assert_eq!(may_connect().await, expected);
+    }
+    assert_eq!(client.config().alpn_protocols, [b"h2"]);
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_http_2_gets_it() {
+    let authority = Authority::new();
+    let pair = authority.issue();
+    let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
+    let address = start(ServingTls::load(secret.files()).await.unwrap()).await;
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let mut stream = client(&authority, None, "h2").connect(name, stream).await.unwrap();
+    // An HTTP/2 connection begins with SETTINGS (frame type 4) from the server.
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut frame = [0; 9];
+    stream.read_exact(&mut frame).await.unwrap();
+    assert_eq!(frame[3], 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_followed() {
+    let authority = Authority::new();
+    let (old, new) = (authority.issue(), authority.issue());
+    let mut secret = Secret::new(&old.certificate.pem(), &old.key.serialize_pem());
+    let tls = ServingTls::load(secret.files()).await.unwrap();
+    let before = tls.config();
+    let following = tokio::spawn(tls.clone().follow_files(RELOAD_PERIOD));
+    secret.update(&new.certificate.pem(), &new.key.serialize_pem(), "");
+    let taken_over = async {
+        while Arc::ptr_eq(&before, &tls.config()) {
+            tokio::time::sleep(RELOAD_PERIOD).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_hours(1), taken_over).await.expect("an hour of the stopped clock is enough");
+    following.abort();
+}
