@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench bench-scale certs manifests
+.PHONY: demo test lint bench bench-feed bench-scale certs manifests
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -17,6 +17,9 @@ lint:
 
 bench: ## ns per sample and per percentile, bytes per container, full recomputation
 	cargo bench --locked -p sizing
+
+bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
+	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading
 
 bench-scale: ## the recommender before a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
 	cargo build --locked --release --workspace --bins

@@ -39,7 +39,11 @@ fn base() -> PathBuf {
 }
 
 fn rules(program: &str) -> Result<Vec<PolicyRule>> {
-    let path = base().join(program).join("rbac.yaml");
+    rules_in(&format!("{program}/rbac.yaml"))
+}
+
+fn rules_in(file: &str) -> Result<Vec<PolicyRule>> {
+    let path = base().join(file);
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let mut rules = Vec::new();
     for document in serde_yaml_ng::Deserializer::from_str(&text) {
@@ -77,6 +81,15 @@ fn each_program_may_write_what_is_its_own_and_nothing_else() -> Result<()> {
 }
 
 #[test]
+fn a_reader_of_the_feed_may_see_who_leads_and_nothing_else() -> Result<()> {
+    let rules = rules_in("recommender/feed-reader.yaml")?;
+    let [rule] = rules.as_slice() else { anyhow::bail!("{rules:?}") };
+    assert_eq!(rule.resource_names, Some(vec!["vpa-recommender-lease".to_owned()]));
+    assert_eq!((rule.resources.clone(), writes(&rules)), (Some(vec!["leases".to_owned()]), BTreeSet::new()));
+    Ok(())
+}
+
+#[test]
 fn each_program_with_rights_has_a_line_in_the_table() -> Result<()> {
     for entry in fs::read_dir(base())? {
         let path = entry?.path();
@@ -105,7 +118,7 @@ async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
     let namespace = base().join("namespace.yaml");
     let namespace = namespace.to_str().context("the repository's path is text")?;
     e2e::kubectl(&["apply", "--server-side", "-f", namespace]).await?;
-    for overlay in ["deploy/base", "deploy/overlays/demo", "tests/e2e/schedulable"] {
+    for overlay in ["deploy/base", "deploy/overlays/demo", "deploy/overlays/sharded", "tests/e2e/schedulable"] {
         let folder = e2e::repository().join(overlay);
         let folder = folder.to_str().context("the repository's path is text")?;
         let printed = e2e::kubectl(&["apply", "--server-side", "--dry-run=server", "-k", folder]).await?;

@@ -8,6 +8,7 @@ mod metrics;
 mod policies;
 mod room;
 mod schedulable;
+mod shards;
 
 use anyhow::{Result, bail, ensure};
 use api::vpa::RecommendedContainerResources;

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use crate::{eventually, kubectl_in, repository};
 
 const NAMESPACE: &str = "plimsoll-system";
-const NAME: &str = "plimsoll-recommender";
+const LABEL: &str = "app.kubernetes.io/name=recommender";
 const METRICS_PORT: u16 = 8942;
 /// A new pod of the recommender is ready well within this.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -27,9 +27,14 @@ pub async fn deploy(sandbox: &Sandbox, kustomization: &str) -> Result<()> {
     kubectl_in(sandbox, &["apply", "--server-side", "-k", overlay]).await?;
     let deployments: Api<Deployment> = Api::namespaced(sandbox.client().await?, NAMESPACE);
     eventually("all replicas of the recommender are ready", PATIENCE, async || {
-        let status = deployments.get_status(NAME).await?.status.unwrap_or_default();
-        let (ready, wanted) = (status.ready_replicas.unwrap_or(0), status.replicas.unwrap_or(0));
-        ensure!(wanted > 0 && ready == wanted, "{ready} of {wanted} are ready");
+        let all = deployments.list(&ListParams::default().labels(LABEL)).await?;
+        ensure!(!all.items.is_empty(), "it is not deployed");
+        for deployment in all {
+            let name = deployment.name_any();
+            let status = deployment.status.unwrap_or_default();
+            let (ready, wanted) = (status.ready_replicas.unwrap_or(0), status.replicas.unwrap_or(0));
+            ensure!(wanted > 0 && ready == wanted, "{ready} of {wanted} of {name} are ready");
+        }
         Ok(())
     })
     .await
@@ -46,8 +51,12 @@ pub struct Replica {
 
 /// All replicas, whether they run or not.
 pub async fn replicas(client: &Client) -> Result<Vec<Replica>> {
+    replicas_of(client, LABEL).await
+}
+
+async fn replicas_of(client: &Client, labels: &str) -> Result<Vec<Replica>> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let list = pods.list(&ListParams::default().labels("app.kubernetes.io/name=recommender")).await?;
+    let list = pods.list(&ListParams::default().labels(labels)).await?;
     list.items
         .into_iter()
         .map(|pod| {
@@ -61,8 +70,13 @@ pub async fn replicas(client: &Client) -> Result<Vec<Replica>> {
 
 /// The replica that writes.
 pub async fn leader(client: &Client) -> Result<Replica> {
+    leader_of(client, LABEL).await
+}
+
+/// The replica that writes, of those with these labels.
+pub async fn leader_of(client: &Client, labels: &str) -> Result<Replica> {
     eventually("a replica leads", PATIENCE, async || {
-        for replica in replicas(client).await? {
+        for replica in replicas_of(client, labels).await? {
             if metric(&replica, "leader_election_master_status").await.is_ok_and(|status| status > 0.0) {
                 return Ok(replica);
             }

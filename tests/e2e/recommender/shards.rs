@@ -1,0 +1,182 @@
+//! Two shards with a stand-by each: together they do the work of one recommender, one reader follows both, and what happens
+//! to the leader of one does not touch the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use api::checkpoint::{VerticalPodAutoscalerCheckpoint, object_name};
+use e2e::deployed::{deploy, leader_of, metric};
+use e2e::{FEED_SERVER, another, eventually, feed_certificates, kubectl_in};
+use feed::{Following, Reader};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use runtime::follow_shards;
+use rustls_pki_types::ServerName;
+use sandbox::Sandbox;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::failures::kill;
+use super::room::{PATIENCE, Room};
+use super::{CPU_OF_250M, deployment};
+
+/// The namespaces of each shard, by the hash of their names.
+const NAMESPACES: [[&str; 2]; 2] = [["shop", "search"], ["billing", "mail"]];
+const SHARDS: [&str; 2] = ["plimsoll.dev/shard=0", "plimsoll.dev/shard=1"];
+const LEASE: &str = "vpa-recommender-lease";
+/// From the end of a leader until its successor's data is with the readers.
+const TAKEOVER: Duration = Duration::from_secs(5);
+
+/// A workload `web` and its autoscaler in a namespace of this name, and a checkpoint that nobody needs.
+async fn furnish(client: &Client, name: &str) -> Result<Room> {
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let namespace = Namespace { metadata, ..Namespace::default() };
+    Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
+    eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
+    let room = Room::of(client.clone(), name);
+    room.deploy("web", 2, "250m", "300Mi").await?;
+    room.autoscale("web", deployment("web"), &json!({})).await?;
+    let kind = ApiResource::erase::<VerticalPodAutoscalerCheckpoint>(&());
+    let useless = json!({
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "gone-app"},
+        "spec": {"vpaObjectName": "gone", "containerName": "app"},
+    });
+    let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), name, &kind);
+    objects.create(&PostParams::default(), &serde_json::from_value(useless)?).await?;
+    Ok(room)
+}
+
+/// Both shards are at work: each autoscaler is handled by one of them, and its history is stored.
+async fn all_is_done_once(client: &Client, rooms: &[Room]) -> Result<()> {
+    for room in rooms {
+        room.object_with_target("web", "cpu", CPU_OF_250M).await?;
+        let checkpoints: Api<VerticalPodAutoscalerCheckpoint> = Api::namespaced(client.clone(), &room.namespace);
+        eventually("its history is stored, and what nobody needs is collected", PATIENCE, async || {
+            checkpoints.get(&object_name("web", "app")).await?;
+            ensure!(checkpoints.get_opt("gone-app").await?.is_none(), "gone-app is there");
+            Ok(())
+        })
+        .await?;
+    }
+    for shard in SHARDS {
+        let leader = leader_of(client, shard).await?;
+        let handled = metric(&leader, "vpa_recommender_vpa_objects_count").await?;
+        assert!((handled - 2.0).abs() < f64::EPSILON, "{} handles {handled}", leader.pod);
+    }
+    Ok(())
+}
+
+/// What a service can see that reads the feed, by the Role of `deploy/`.
+async fn reader_client(sandbox: &Sandbox) -> Result<Client> {
+    kubectl_in(sandbox, &["-n", "plimsoll-system", "create", "serviceaccount", "reader"]).await?;
+    let role = ["create", "rolebinding", "reader", "--role=plimsoll-feed-reader"];
+    let account = ["-n", "kube-system", "--serviceaccount=plimsoll-system:reader"];
+    kubectl_in(sandbox, &[&role[..], &account[..]].concat()).await?;
+    let token = kubectl_in(sandbox, &["-n", "plimsoll-system", "create", "token", "reader"]).await?;
+    let mut config = Kubeconfig::read_from(sandbox.kubeconfig())?;
+    for user in &mut config.auth_infos {
+        user.auth_info = Some(AuthInfo { token: Some(token.trim().to_owned().into()), ..AuthInfo::default() });
+    }
+    Ok(Client::try_from(Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?)?)
+}
+
+/// Starts to read the feeds of both shards.
+async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Following>> {
+    let config = feed_certificates(client).await?;
+    let leases: Api<Lease> = Api::namespaced(reader_client(sandbox).await?, "kube-system");
+    let (leaders, finding) = follow_shards(&leases, LEASE, 2);
+    tokio::spawn(finding);
+    let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
+    let (following, reading) = Reader { leaders, tls, server_name: ServerName::try_from(FEED_SERVER)? }.follow();
+    tokio::spawn(reading);
+    Ok(following)
+}
+
+/// The term of each object's value, by namespace.
+fn terms(following: &Following) -> BTreeMap<String, u64> {
+    following.iter().map(|(_, heard)| (heard.recommendation.namespace.clone(), heard.term)).collect()
+}
+
+/// Kills the leader of a shard. Readers have the data of its successor soon; until then they have the last one's, and what
+/// the other shard tells is never interrupted.
+async fn kill_the_leader(client: &Client, shard: usize, following: &mut watch::Receiver<Following>) -> Result<()> {
+    let before = terms(&following.borrow());
+    let leader = leader_of(client, SHARDS[shard]).await?;
+    let killed = Instant::now();
+    kill(client, &leader).await?;
+    let mut complaint = None;
+    let is_followed = |now: &Following| {
+        let terms = terms(now);
+        if terms.len() < before.len() {
+            complaint = Some(format!("of {before:?} only {terms:?} is there"));
+        }
+        if now.parts()[1 - shard].stale_since.is_some() {
+            complaint = Some("the other shard was interrupted".to_owned());
+        }
+        if before.iter().any(|(namespace, term)| terms.get(namespace).is_some_and(|now| now < term)) {
+            complaint = Some(format!("{before:?}, then {terms:?}"));
+        }
+        let is_new = |namespace: &str| terms.get(namespace) > before.get(namespace);
+        complaint.is_some() || (now.stale_since().is_none() && NAMESPACES[shard].iter().all(|name| is_new(name)))
+    };
+    timeout(PATIENCE, following.wait_for(is_followed)).await.context("no successor is followed")??;
+    let took = killed.elapsed();
+    println!("shard {shard}: readers had the data of the next leader {took:.2?} after kill -9 of the last one");
+    ensure!(complaint.is_none(), "{complaint:?}");
+    ensure!(took < TAKEOVER, "{took:?}");
+    Ok(())
+}
+
+/// Somebody who leads undivided, such as upstream's recommender, is noticed by both shards.
+async fn an_undivided_leader_is_noticed(client: &Client) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
+    eventually("both shards notice an undivided leader", PATIENCE, async || {
+        let spec = LeaseSpec {
+            holder_identity: Some("undivided".to_owned()),
+            lease_duration_seconds: Some(15),
+            renew_time: Some(MicroTime(Timestamp::now())),
+            ..LeaseSpec::default()
+        };
+        let name = json!({"name": LEASE});
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": name, "spec": spec});
+        leases.patch(LEASE, &PatchParams::apply("e2e").force(), &Patch::Apply(lease)).await?;
+        for shard in SHARDS {
+            let conflict = metric(&leader_of(client, shard).await?, "vpa_recommender_shard_conflict").await?;
+            ensure!(conflict > 0.0, "{shard} sees none");
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn two_shards_do_the_work_of_one_and_fail_apart() -> Result<()> {
+    let sandbox = another("shards").await?;
+    let client = sandbox.client().await?;
+    deploy(&sandbox, "tests/e2e/recommender/shards").await?;
+    let mut rooms = Vec::new();
+    for name in NAMESPACES.concat() {
+        rooms.push(furnish(&client, name).await?);
+    }
+    all_is_done_once(&client, &rooms).await?;
+    let mut following = follow(&sandbox, &client).await?;
+    let all = |now: &Following| now.stale_since().is_none() && terms(now).len() == rooms.len();
+    drop(timeout(PATIENCE, following.wait_for(all)).await.context("both shards are heard")??);
+    for shard in [0, 1] {
+        kill_the_leader(&client, shard, &mut following).await?;
+    }
+    all_is_done_once(&client, &rooms).await?;
+    an_undivided_leader_is_noticed(&client).await?;
+    sandbox.down().await
+}
