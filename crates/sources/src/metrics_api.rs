@@ -55,9 +55,14 @@ impl MetricsApi {
         if pods.len() > MAX_PODS {
             return Err(MetricsApiError::TooMany { items: pods.len(), most: MAX_PODS });
         }
-        let is_wanted = |pod: &PodMetrics| (self.is_wanted)(pod.metadata.namespace.as_deref().unwrap_or_default());
-        Ok(pods.into_iter().filter(is_wanted).flat_map(usage).collect())
+        Ok(usage_in(pods, &*self.is_wanted))
     }
+}
+
+/// The samples of the pods in wanted namespaces.
+fn usage_in(pods: Vec<PodMetrics>, is_wanted: impl Fn(&str) -> bool) -> Vec<ContainerUsage> {
+    let is_wanted = |pod: &PodMetrics| is_wanted(pod.metadata.namespace.as_deref().unwrap_or_default());
+    pods.into_iter().filter(is_wanted).flat_map(usage).collect()
 }
 
 /// The samples of one pod. A container of which nothing was measured gives none.
@@ -123,6 +128,21 @@ mod tests {
     #[test]
     fn a_measured_zero_is_a_sample() {
         check(&json!([{"name": "web", "usage": {"cpu": "0", "memory": "0"}}]), &[("web", Some(0), Some(0))]);
+    }
+
+    #[test]
+    fn usage_in_other_namespaces_is_left_out() {
+        let pod = |namespace: &str| {
+            let containers = json!([{"name": "web", "usage": {"cpu": "1"}}]);
+            let metadata = json!({"namespace": namespace, "name": "web-1"});
+            let pod = json!({
+                "metadata": metadata, "timestamp": "2026-01-01T00:00:30Z", "window": "10s", "containers": containers,
+            });
+            serde_json::from_value(pod).expect("pod metrics")
+        };
+        let samples = usage_in(vec![pod("shop"), pod("mail")], |namespace| namespace == "mail");
+        let namespaces: Vec<_> = samples.iter().map(|sample| sample.container.namespace.as_str()).collect();
+        assert_eq!(namespaces, ["mail"]);
     }
 
     #[test]
