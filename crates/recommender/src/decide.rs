@@ -19,8 +19,8 @@ const HISTORY_REASON: &str = "WaitingForPrometheus";
 /// What the condition says after a failure, before it says why.
 const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
 
-/// A condition that upstream does not have: the annotations ask for a way of sizing that cannot be had, and the VPA's stands in.
-const SIZING_POLICY_REFUSED: &str = "SizingPolicyRefused";
+/// A condition that upstream does not have: annotations ask for what cannot be had, and the default stands in.
+const ANNOTATION_REFUSED: &str = "AnnotationRefused";
 const REFUSED_REASON: &str = "InvalidAnnotation";
 
 /// What is known about one object.
@@ -31,7 +31,7 @@ pub struct Finding<'a> {
     /// Why its target cannot be used, if it cannot.
     pub unsupported: Option<&'a str>,
     /// Why the way of sizing that it asks for is refused, if it is.
-    pub refused_policy: Option<&'a str>,
+    pub refused_annotation: Option<&'a str>,
     /// How many pods match.
     pub pods: usize,
     /// What usage says, for every container that is known and sized.
@@ -60,7 +60,7 @@ pub enum History<'a> {
 
 /// The status that the object should have.
 pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
-    let Finding { object, unsupported, refused_policy, pods, history, .. } = finding;
+    let Finding { object, unsupported, refused_annotation, pods, history, .. } = finding;
     let recommendation = recommendation(finding);
     let old = object.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Conditions = old.cloned().collect();
@@ -70,9 +70,9 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         None => conditions.remove(CONFIG_UNSUPPORTED),
     };
     set_history(&mut conditions, history, now);
-    match refused_policy {
-        Some(message) => conditions.set(SIZING_POLICY_REFUSED, true, REFUSED_REASON, message, now),
-        None => conditions.remove(SIZING_POLICY_REFUSED),
+    match refused_annotation {
+        Some(message) => conditions.set(ANNOTATION_REFUSED, true, REFUSED_REASON, message, now),
+        None => conditions.remove(ANNOTATION_REFUSED),
     };
     let (reason, message) = if pods == 0 {
         conditions.set(NO_PODS_MATCHED, true, NO_PODS_REASON, NO_PODS_MESSAGE, now);
@@ -237,7 +237,7 @@ mod tests {
         let finding = Finding {
             object,
             unsupported,
-            refused_policy: None,
+            refused_annotation: None,
             pods,
             recommendation,
             is_measured: true,
@@ -279,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_sizing_policy_is_reported_until_it_is_right() {
-        let check = |old: &[Value], refused_policy: Option<&str>, expected: &[Value]| {
+    fn a_refused_annotation_is_reported_until_it_is_right() {
+        let check = |old: &[Value], refused_annotation: Option<&str>, expected: &[Value]| {
             let object = object(Value::Null, json!({"conditions": old}));
             let finding = Finding {
                 object: &object,
                 unsupported: None,
-                refused_policy,
+                refused_annotation,
                 pods: 1,
                 recommendation: recommend(100),
                 is_measured: true,
@@ -295,10 +295,10 @@ mod tests {
             let status = status(finding, NOW.parse().expect("a time"));
             assert_eq!(serde_json::to_value(status.conditions).expect("conditions"), json!(expected));
         };
-        let refused = |time| condition("SizingPolicyRefused", "True", time, "InvalidAnnotation", "why");
-        check(&[], Some("why"), &[provided(NOW), refused(NOW)]);
-        check(&[provided(BEFORE), refused(BEFORE)], Some("why"), &[provided(BEFORE), refused(BEFORE)]);
-        check(&[provided(BEFORE), refused(BEFORE)], None, &[provided(BEFORE)]);
+        let refused = |time| condition("AnnotationRefused", "True", time, "InvalidAnnotation", "why");
+        check(&[], Some("why"), &[refused(NOW), provided(NOW)]);
+        check(&[refused(BEFORE), provided(BEFORE)], Some("why"), &[refused(BEFORE), provided(BEFORE)]);
+        check(&[refused(BEFORE), provided(BEFORE)], None, &[provided(BEFORE)]);
     }
 
     #[test]
@@ -329,7 +329,7 @@ mod tests {
         let finding = Finding {
             object: &object,
             unsupported: None,
-            refused_policy: None,
+            refused_annotation: None,
             pods: 1,
             recommendation: found.map(recommend).unwrap_or_default(),
             is_measured: matches!(usage, Usage::Measured),
@@ -379,7 +379,7 @@ mod tests {
         let finding = Finding {
             object: &object,
             unsupported: None,
-            refused_policy: None,
+            refused_annotation: None,
             pods: 1,
             recommendation,
             is_measured: true,
@@ -441,7 +441,7 @@ mod tests {
         let finding = |object| Finding {
             object,
             unsupported: None,
-            refused_policy: None,
+            refused_annotation: None,
             pods: 0,
             recommendation: recommend(100),
             is_measured: true,

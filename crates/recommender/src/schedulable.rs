@@ -173,8 +173,17 @@ fn place(pod: &Pod) -> Option<Place> {
 
 /// What one object is held to. An annotation that says nothing sensible takes nothing away.
 fn cap_to(object: &VerticalPodAutoscaler, all: CapTo) -> CapTo {
-    let annotation = object.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
-    annotation.and_then(|text| text.parse().ok()).map_or(all, |own: CapTo| all.and(own))
+    own_cap_to(object).and_then(Result::ok).map_or(all, |own| all.and(own))
+}
+
+/// Why the object's annotation cannot be used, if it has one that cannot; the flag applies in full then.
+pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
+    own_cap_to(object)?.err().map(|error| format!("annotation {ANNOTATION}: {error}"))
+}
+
+/// What the object asks for.
+fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapTo, String>> {
+    object.metadata.annotations.as_ref()?.get(ANNOTATION).map(|text| text.parse())
 }
 
 /// How many pods the target of an object is to have, as far as it says.

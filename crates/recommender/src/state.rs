@@ -28,7 +28,7 @@ use crate::checkpoint::past::Past;
 use crate::decide::{self, Finding, HistoryNews};
 use crate::history::Ledger;
 use crate::policies::{integer_cpu, policies, sizing_policy};
-use crate::schedulable::{CapNews, Schedulable, cap_news};
+use crate::schedulable::{CapNews, Schedulable, cap_news, refused_cap};
 use kills::FoundKills;
 pub(crate) use quality::Recommended;
 use selection::Selections;
@@ -72,7 +72,7 @@ struct Tracked {
     autoscaler: Arc<Autoscaler>,
     target: Target,
     /// Why the way of sizing that it asks for is refused, if it is; then the VPA's stands in.
-    refused_policy: Option<String>,
+    refused_annotation: Option<String>,
     /// Since when pods match.
     pods_since: Option<Timestamp>,
     /// The containers whose stored history was taken over, or refused.
@@ -201,20 +201,22 @@ impl State {
         if is_same {
             return false;
         }
-        let refused_before = old.and_then(|old| old.refused_policy.clone());
-        let (policy, refused_policy) = match sizing_policy(&autoscaler.object) {
+        let refused_before = old.and_then(|old| old.refused_annotation.clone());
+        let (policy, refused_sizing) = match sizing_policy(&autoscaler.object) {
             Ok(policy) => (policy, None),
             Err(error) => (None, Some(error.to_string())),
         };
-        if let Some(message) = refused_policy.as_ref().filter(|message| refused_before.as_ref() != Some(*message)) {
-            tracing::warn!(autoscaler = %key, message, "the sizing policy cannot be used; the vpa policy stands in");
+        let refused: Vec<String> = refused_sizing.into_iter().chain(refused_cap(&autoscaler.object)).collect();
+        let refused_annotation = (!refused.is_empty()).then(|| refused.join("; "));
+        if let Some(message) = refused_annotation.as_ref().filter(|message| refused_before.as_ref() != Some(*message)) {
+            tracing::warn!(autoscaler = %key, message, "an annotation cannot be used; the default stands in");
         }
         self.fleet.apply_autoscaler(&id(&key), spec(autoscaler, &target, policy));
         let old = self.autoscalers.remove(&key);
         let is_new = old.is_none();
         let (pods_since, loaded) = old.map(|old| (old.pods_since, old.loaded)).unwrap_or_default();
         let autoscaler = Arc::clone(autoscaler);
-        self.autoscalers.insert(key, Tracked { autoscaler, target, refused_policy, pods_since, loaded });
+        self.autoscalers.insert(key, Tracked { autoscaler, target, refused_annotation, pods_since, loaded });
         is_new
     }
 
@@ -348,7 +350,7 @@ impl State {
         let finding = Finding {
             object: &tracked.autoscaler.object,
             unsupported: unsupported.as_deref(),
-            refused_policy: tracked.refused_policy.as_deref(),
+            refused_annotation: tracked.refused_annotation.as_deref(),
             pods,
             recommendation: self.recommend(&id, &tracked.autoscaler),
             is_measured: self.fleet.is_measured(&id),

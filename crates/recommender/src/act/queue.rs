@@ -46,12 +46,19 @@ impl Queue {
         self.arrivals += 1;
         let key = decision.autoscaler.key.clone();
         let mut place = (lane, self.arrivals);
-        if let Some(old) = self.waiting.remove(&key) {
-            self.order.remove(&old.place);
-            place = place.min(old.place);
+        if let Some(old) = self.waiting.get(&key).map(|waiting| waiting.place) {
+            self.withdraw(&key);
+            place = place.min(old);
         }
         self.order.insert(place, key.clone());
         self.waiting.insert(key, Waiting { decision, place });
+    }
+
+    /// What waits of an object is out of date and is not written.
+    pub(super) fn withdraw(&mut self, key: &ObjectKey) {
+        if let Some(old) = self.waiting.remove(key) {
+            self.order.remove(&old.place);
+        }
     }
 
     /// What is to be written now, if anything is. It counts as being written until it is `done`.
@@ -110,9 +117,10 @@ mod tests {
         Put(&'static str, i64, Lane),
         Take(Option<(&'static str, i64)>),
         Done(&'static str),
+        Withdraw(&'static str),
     }
     use Lane::{Ordinary, Urgent};
-    use Step::{Done, Put, Take};
+    use Step::{Done, Put, Take, Withdraw};
 
     fn check(steps: &[Step]) {
         let mut queue = Queue::new(WORKERS);
@@ -127,6 +135,7 @@ mod tests {
                     assert_eq!(taken, *expected, "step {index}");
                 }
                 Done(name) => queue.done(&ObjectKey::new("shop", *name)),
+                Withdraw(name) => queue.withdraw(&ObjectKey::new("shop", *name)),
             }
         }
     }
@@ -153,6 +162,18 @@ mod tests {
         check(&[Put("a", 1, Ordinary), Put("b", 1, Ordinary), Put("b", 2, Urgent), Take(Some(("b", 2)))]);
         check(&[Put("a", 1, Urgent), Put("b", 1, Urgent), Put("a", 2, Ordinary), Take(Some(("a", 2)))]);
         check(&[Put("a", 1, Ordinary), Put("b", 1, Ordinary), Put("a", 2, Ordinary), Take(Some(("a", 2)))]);
+    }
+
+    #[test]
+    fn what_is_out_of_date_before_its_turn_is_not_written() {
+        check(&[
+            Put("a", 1, Ordinary),
+            Put("b", 1, Ordinary),
+            Withdraw("a"),
+            Withdraw("c"),
+            Take(Some(("b", 1))),
+            Take(None),
+        ]);
     }
 
     #[test]

@@ -30,6 +30,8 @@ impl Writes {
         if decision.is_change() {
             self.queue.put(decision, lane);
             self.start();
+        } else {
+            self.queue.withdraw(&decision.autoscaler.key);
         }
     }
 

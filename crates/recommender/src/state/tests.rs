@@ -529,9 +529,10 @@ fn what_is_explained_and_told_is_what_is_written() {
 fn an_annotation_chooses_the_way_of_sizing_and_a_wrong_one_is_reported() {
     let crane = json!({"plimsoll.dev/sizing-policy": "crane"});
     let wrong = json!({"plimsoll.dev/sizing-policy": "magic"});
+    let wrong_cap = json!({"plimsoll.dev/cap-to-schedulable": "node"});
     // 345m: the third tenth of a core and 15 %.
     for (annotations, expected, is_refused) in
-        [(json!({}), "296m", false), (crane, "345m", false), (wrong, "296m", true)]
+        [(json!({}), "296m", false), (crane, "345m", false), (wrong, "296m", true), (wrong_cap, "296m", true)]
     {
         let mut cluster = Cluster::new("default", false);
         cluster.deploy("web");
@@ -540,7 +541,7 @@ fn an_annotation_chooses_the_way_of_sizing_and_a_wrong_one_is_reported() {
         cluster.load(0);
         cluster.measure("web-1", "main", 1);
         let refused = |decision: &Decision| {
-            decision.status.conditions.iter().any(|condition| condition.kind == "SizingPolicyRefused")
+            decision.status.conditions.iter().any(|condition| condition.kind == "AnnotationRefused")
         };
         assert_eq!(cluster.decide(2).iter().any(refused), is_refused, "{annotations}");
         check(&mut cluster, 3, &[("web", Some(expected))]);
