@@ -120,10 +120,12 @@ async fn serve() {
         drop(on_end);
     });
 
+    // It leads, and has something to tell, before anybody knows where it is.
+    let term = publisher.begin(1);
+    term.reset(round(0), Timestamp::now());
     // The test harness has begun a line.
     let mut out = std::io::stdout();
     writeln!(out, "\naddress {address}").unwrap();
-    let term = publisher.begin(1);
     let mut number = 0;
     while !enough.is_cancelled() {
         term.reset(round(number), Timestamp::now());
