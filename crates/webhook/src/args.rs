@@ -1,0 +1,151 @@
+//! The webhook's flags: upstream's names and defaults.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use cluster::{Scope, Shard};
+use model::Quantity;
+use runtime::{CommonArgs, FeatureGates, Gate, Program, Stage};
+
+use crate::state::{Gates, Settings};
+
+/// What sets the webhook's command line apart.
+pub const PROGRAM: Program =
+    Program { name: "webhook", version: env!("CARGO_PKG_VERSION"), defaults: &[("address", ":8944")] };
+
+const STARTUP_BOOST: &str = "CPUStartupBoost";
+const IN_PLACE: &str = "InPlace";
+const PER_AUTOSCALER_RULES: &str = "PerVPAConfig";
+
+const GATES: [Gate; 3] = [
+    Gate { name: STARTUP_BOOST, stage: Stage::Alpha, default: false },
+    Gate { name: IN_PLACE, stage: Stage::Alpha, default: false },
+    Gate { name: PER_AUTOSCALER_RULES, stage: Stage::Alpha, default: false },
+];
+
+/// Gives pods their recommended size when they are created, and checks VPA objects.
+// `--tls-cert-file` is the certificate of the webhook here, as it is upstream, where metrics are never served over TLS.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(
+    mut_arg("tls_cert_file", |arg| arg.long("metrics-tls-cert-file").help(
+        "Certificate chain (PEM) with which --address is served over TLS. Needs --metrics-tls-private-key-file"
+    )),
+    mut_arg("tls_private_key_file", |arg| arg.long("metrics-tls-private-key-file").help(
+        "Private key (PEM) of --metrics-tls-cert-file"
+    ))
+)]
+pub struct Args {
+    /// Flags of every program.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Flags of the HTTPS endpoint.
+    #[command(flatten)]
+    pub serving: ServingArgs,
+    /// Flags about what is patched and what is refused.
+    #[command(flatten)]
+    pub review: ReviewArgs,
+
+    /// The only namespace to look at. Empty means all.
+    #[arg(long, default_value = "", value_name = "NAMESPACE")]
+    pub vpa_object_namespace: String,
+    /// Namespaces to leave alone, separated by commas. Not together with --vpa-object-namespace.
+    #[arg(long, default_value = "", value_name = "NAMESPACES")]
+    pub ignored_vpa_object_namespaces: String,
+}
+
+/// Flags of the HTTPS endpoint.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ServingArgs {
+    /// Port of the webhook.
+    #[arg(long, default_value_t = 8000, value_name = "PORT")]
+    pub port: u16,
+    /// Certificate chain (PEM) of the webhook.
+    #[arg(long = "tls-cert-file", default_value = "/etc/tls-certs/serverCert.pem", value_name = "FILE")]
+    pub serving_cert_file: PathBuf,
+    /// Private key (PEM) of --tls-cert-file.
+    #[arg(long = "tls-private-key", default_value = "/etc/tls-certs/serverKey.pem", value_name = "FILE")]
+    pub serving_private_key: PathBuf,
+}
+
+/// Flags about what is patched and what is refused.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ReviewArgs {
+    /// The most CPU that a startup boost gives; 0 sets no limit.
+    #[arg(long, default_value = "0", value_name = "QUANTITY")]
+    pub max_allowed_cpu_boost: Quantity,
+    /// Size native sidecars too, which are init containers that restart always. Upstream's webhook leaves them as they are.
+    #[arg(long)]
+    pub native_sidecars: bool,
+    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and `PerVPAConfig`.
+    #[arg(long, default_value = "", value_name = "GATES")]
+    pub feature_gates: String,
+}
+
+impl ReviewArgs {
+    /// The settings of reviews.
+    pub fn settings(self) -> anyhow::Result<Settings> {
+        let Self { max_allowed_cpu_boost, native_sidecars, feature_gates } = self;
+        let gates = FeatureGates::parse(&GATES, &feature_gates).context("--feature-gates")?;
+        Ok(Settings {
+            gates: Gates {
+                startup_boost: gates.enabled(STARTUP_BOOST),
+                in_place: gates.enabled(IN_PLACE),
+                per_autoscaler_rules: gates.enabled(PER_AUTOSCALER_RULES),
+            },
+            max_cpu_boost: Some(max_allowed_cpu_boost).filter(|most| !most.is_zero()),
+            native_sidecars,
+        })
+    }
+}
+
+/// The namespaces that `--vpa-object-namespace` and `--ignored-vpa-object-namespaces` leave.
+pub fn scope(only: &str, ignored: &str) -> anyhow::Result<Scope> {
+    let ignored: BTreeSet<String> =
+        ignored.split(',').map(str::trim).filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
+    ensure!(
+        only.is_empty() || ignored.is_empty(),
+        "--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other"
+    );
+    Ok(Scope { namespace: (!only.is_empty()).then(|| only.to_owned()), ignored, shard: Shard::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("webhook").chain(line.split_whitespace());
+        PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        PROGRAM.command::<Args>().debug_assert();
+    }
+
+    #[test]
+    fn the_webhooks_certificate_has_upstreams_flags_and_that_of_metrics_its_own() {
+        let args = parse("--tls-cert-file=a --tls-private-key=b").expect("they fit");
+        assert_eq!((args.serving.serving_cert_file, args.serving.serving_private_key), ("a".into(), "b".into()));
+        assert_eq!(args.common.tls_cert_file, None);
+        let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b").expect("they fit");
+        assert_eq!(args.common.tls_cert_file, Some("a".into()));
+        assert_eq!(args.serving.serving_cert_file, PathBuf::from("/etc/tls-certs/serverCert.pem"));
+    }
+
+    #[test]
+    fn gates_and_limits_of_reviews_are_read() {
+        let settings = |line: &str| parse(line).expect(line).review.settings();
+        assert_eq!(settings("").expect("defaults"), Settings::default());
+        let some =
+            settings("--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars").expect("they fit");
+        let expected = Settings {
+            gates: Gates { in_place: true, ..Gates::default() },
+            max_cpu_boost: Some(Quantity::from_milli(2000)),
+            native_sidecars: true,
+        };
+        assert_eq!(some, expected);
+        assert!(settings("--feature-gates=Nothing=true").is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! What is known when a review is answered.
+
+use cluster::View;
+use feed::Following;
+use model::Quantity;
+
+/// All that an answer depends on, besides the review itself.
+#[derive(Debug, Clone, Copy)]
+pub struct State<'a> {
+    /// The cluster as last seen: VPA objects, the controllers above pods, and limit ranges.
+    pub view: &'a View,
+    /// What the recommender told; none where there is no feed. It counts instead of the status of the object with the same
+    /// unique identifier.
+    pub heard: Option<&'a Following>,
+    /// What the command line says.
+    pub settings: &'a Settings,
+}
+
+/// What the command line says about reviews.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// What is accepted of VPA objects, and heeded.
+    pub gates: Gates,
+    /// The most CPU that a startup boost gives; none sets no limit.
+    pub max_cpu_boost: Option<Quantity>,
+    /// Size init containers that restart always, as well.
+    pub native_sidecars: bool,
+}
+
+/// Features that are off unless somebody asks for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gates {
+    /// `CPUStartupBoost`: boosts are accepted and given.
+    pub startup_boost: bool,
+    /// `InPlace`: the update mode of this name is accepted.
+    pub in_place: bool,
+    /// `PerVPAConfig`: objects may have memory rules of their own.
+    pub per_autoscaler_rules: bool,
+}
