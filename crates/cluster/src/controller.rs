@@ -173,7 +173,8 @@ impl From<ReplicationController> for Controller {
 }
 
 /// No selector selects nothing; an empty one selects everything.
-fn of_selector(selector: Option<LabelSelector>) -> Result<Selector, ParseSelectorError> {
+/// The selector of an API object; without one no pod is selected.
+pub(crate) fn of_selector(selector: Option<LabelSelector>) -> Result<Selector, ParseSelectorError> {
     let Some(selector) = selector else { return Ok(Selector::nothing()) };
     let expressions = selector.match_expressions.into_iter().flatten();
     Selector::from_parts(

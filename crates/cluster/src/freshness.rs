@@ -31,6 +31,12 @@ pub enum Resource {
     ClusterPolicies,
     /// Events about evicted pods.
     Evictions,
+    /// `PodDisruptionBudget` objects.
+    DisruptionBudgets,
+    /// Leases by which services say that they live.
+    Heartbeats,
+    /// `ConfigMap` objects that switch something on.
+    Switches,
 }
 
 impl Resource {
@@ -50,6 +56,9 @@ impl Resource {
             Self::Policies => "sizingpolicies",
             Self::ClusterPolicies => "clustersizingpolicies",
             Self::Evictions => "events",
+            Self::DisruptionBudgets => "poddisruptionbudgets",
+            Self::Heartbeats => "leases",
+            Self::Switches => "configmaps",
         }
     }
 }

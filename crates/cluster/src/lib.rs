@@ -11,11 +11,13 @@
 //! Nothing here writes to the cluster.
 
 mod autoscaler;
+mod budget;
 mod checkpoint;
 mod controller;
 mod daemon;
 mod eviction;
 mod freshness;
+mod heartbeat;
 mod limit_range;
 mod node;
 pub mod oom;
@@ -25,20 +27,24 @@ mod pod;
 mod policy;
 mod quota;
 mod resources;
+mod running;
 mod scale;
 mod scope;
 mod shard;
+mod switch;
 mod table;
 pub mod target;
 mod view;
 mod watch;
 
 pub use autoscaler::Autoscaler;
+pub use budget::DisruptionBudget;
 pub use checkpoint::Checkpoint;
 pub use controller::{Controller, WellKnown};
 pub use daemon::Daemon;
 pub use eviction::Eviction;
 pub use freshness::{Freshness, Resource};
+pub use heartbeat::Heartbeat;
 pub use limit_range::{LimitRange, LimitRangeItem, LimitType};
 pub use node::Node;
 pub use oom::OomKill;
@@ -48,9 +54,11 @@ pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Terminatio
 pub use policy::{Policy, Reach};
 pub use quota::{Quota, QuotaScope};
 pub use resources::{Asked, Resources};
+pub use running::{ResizeCondition, ResizeStage, Running, Specified};
 pub use scale::{Scale, ScaleKey, ScaleQuestions};
 pub use scope::Scope;
 pub use shard::{Shard, ShardError};
+pub use switch::Switch;
 pub use table::{Change, Entry, ObjectKey, Table};
 pub use view::{Namespace, View};
 pub use watch::Watches;

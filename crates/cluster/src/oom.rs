@@ -123,6 +123,7 @@ mod tests {
             }],
             init_containers: Vec::new(),
             placement: None,
+            running: None,
         })
     }
 

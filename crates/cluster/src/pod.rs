@@ -10,6 +10,7 @@ use model::Labels;
 use crate::owner::Owner;
 use crate::placement::Placement;
 use crate::resources::{Asked, Resources, effective};
+use crate::running::Running;
 use crate::table::{Entry, ObjectKey};
 
 /// A pod.
@@ -33,6 +34,8 @@ pub struct Pod {
     pub init_containers: Vec<String>,
     /// Where it may run and what it asks for beside; absent where nobody needs it.
     pub placement: Option<Arc<Placement>>,
+    /// What it says while it runs; absent where nobody needs it.
+    pub running: Option<Arc<Running>>,
 }
 
 /// Where a pod is in its life.
@@ -122,7 +125,14 @@ impl Pod {
                 .collect(),
             init_containers: spec.init_containers.into_iter().flatten().map(|container| container.name).collect(),
             placement,
+            running: None,
         }
+    }
+
+    /// The same, with what it says while it runs.
+    pub(crate) fn trim_running(pod: v1::Pod, keeps_placement: bool) -> Self {
+        let running = Some(Arc::new(Running::trim(&pod)));
+        Self { running, ..Self::trim(pod, keeps_placement) }
     }
 
     /// What it asks for in all; without a placement, what its containers do.

@@ -34,6 +34,8 @@ pub enum Scale {
         selector: String,
         /// The controller that made the object, where the answer carries it.
         owner: Option<Owner>,
+        /// How many pods it wants, where the answer says so.
+        replicas: Option<i32>,
     },
     /// There is no such object, or its kind has no scale subresource.
     NotFound {

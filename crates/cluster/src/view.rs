@@ -7,23 +7,26 @@ use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 
 use crate::autoscaler::Autoscaler;
+use crate::budget::DisruptionBudget;
 use crate::checkpoint::Checkpoint;
 use crate::controller::{Controller, WellKnown};
 use crate::daemon::Daemon;
 use crate::eviction::Eviction;
 use crate::freshness::{Freshness, Resource};
+use crate::heartbeat::Heartbeat;
 use crate::limit_range::LimitRange;
 use crate::node::Node;
 use crate::pod::Pod;
 use crate::policy::Policy;
 use crate::quota::Quota;
 use crate::scale::{ReadScale, Scale, ScaleKey};
+use crate::switch::Switch;
 use crate::table::{Entry, ObjectKey, Table};
 
 /// The cluster as last seen.
 #[derive(Debug, Default)]
 pub struct View {
-    /// Pods that are not Pending.
+    /// Pods that are not Pending; or those that have not ended, Pending ones too, where pods are to be moved.
     pub pods: Table<Pod>,
     /// `VerticalPodAutoscaler` objects. One that stops parsing stays as it last was.
     pub autoscalers: Table<Autoscaler>,
@@ -45,6 +48,12 @@ pub struct View {
     pub policies: Table<Policy>,
     /// `ClusterSizingPolicy` objects. One that stops parsing stays as it last was.
     pub cluster_policies: Table<Policy>,
+    /// `PodDisruptionBudget` objects.
+    pub disruption_budgets: Table<DisruptionBudget>,
+    /// Leases by which services say that they live.
+    pub heartbeats: Table<Heartbeat>,
+    /// Switches that are on.
+    pub switches: Table<Switch>,
     /// Workloads of which it is asked whether something above them can be scaled, besides the targets of autoscalers.
     pub(crate) questioned: BTreeSet<WorkloadRef>,
     /// Evictions for want of memory that the API server still remembers.
@@ -61,6 +70,8 @@ pub struct Namespace {
     pub name: String,
     /// Its labels.
     pub labels: Labels,
+    /// Those of its annotations that are ours.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Entry for Namespace {

@@ -3,6 +3,7 @@
 mod failure;
 mod feed;
 mod follow;
+mod moving;
 mod retry;
 mod schedulable;
 
@@ -71,7 +72,7 @@ impl Watches {
             .on_change(move |change| report_kills(&report, change));
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read = move |pod: v1::Pod| keep_within(&scope, pod, |pod| Pod::trim(pod, keeps_placements));
-        self.tasks.spawn(follow(self.namespaced(), Some("status.phase!=Pending"), read, feed));
+        self.tasks.spawn(follow(self.namespaced(), Some("status.phase!=Pending".to_owned()), read, feed));
         self
     }
 
@@ -91,7 +92,7 @@ impl Watches {
             Some(eviction) => Reading::Keep(eviction),
             None => Reading::Outside(autoscaler::key(event.meta())),
         };
-        self.tasks.spawn(follow(self.namespaced(), Some(eviction::FIELDS), read, feed));
+        self.tasks.spawn(follow(self.namespaced(), Some(eviction::FIELDS.to_owned()), read, feed));
         self
     }
 
@@ -163,7 +164,10 @@ impl Watches {
         let read = move |object: v1::Namespace| {
             let name = object.metadata.name.unwrap_or_default();
             let labels = object.metadata.labels.map(Labels::from).unwrap_or_default();
-            if scope.includes(&name) { Reading::Keep(Namespace { name, labels }) } else { Reading::Outside(name) }
+            let annotations = object.metadata.annotations.into_iter().flatten();
+            let annotations = annotations.filter(|(key, _)| key.starts_with("plimsoll.dev/")).collect();
+            let namespace = Namespace { name, labels, annotations };
+            if scope.includes(&namespace.name) { Reading::Keep(namespace) } else { Reading::Outside(namespace.name) }
         };
         self.tasks.spawn(follow(Api::<v1::Namespace>::all(self.client.clone()), None, read, feed));
         self

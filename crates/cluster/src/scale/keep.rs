@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn only_a_failure_that_may_pass_leaves_a_good_answer_in_place() {
-        let found = Scale::Found { selector: "app=web".to_owned(), owner: None };
+        let found = Scale::Found { selector: "app=web".to_owned(), owner: None, replicas: Some(1) };
         let failed = |transient| Scale::Failed { reason: "no".to_owned(), transient };
         check(Some(found.clone()), failed(true), &found);
         check(Some(found.clone()), failed(false), &failed(false));

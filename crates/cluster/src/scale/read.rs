@@ -54,6 +54,7 @@ impl Reader {
             match api.get_scale(&key.name).await {
                 Ok(scale) => {
                     return Scale::Found {
+                        replicas: scale.spec.and_then(|spec| spec.replicas),
                         selector: scale.status.and_then(|status| status.selector).unwrap_or_default(),
                         owner: Owner::controller(scale.metadata.owner_references),
                     };

@@ -34,7 +34,7 @@ enum Thing {
 use Thing::{Known, Scale as Asked};
 
 fn found(selector: &str, owner: Option<Owner>) -> Scale {
-    Scale::Found { selector: selector.to_owned(), owner }
+    Scale::Found { selector: selector.to_owned(), owner, replicas: None }
 }
 
 fn not_found() -> Scale {

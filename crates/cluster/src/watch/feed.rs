@@ -141,6 +141,8 @@ impl<T: Entry> Feed<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use model::Labels;
 
     use super::*;
@@ -149,7 +151,7 @@ mod tests {
     type Verb = fn(&Feed<Namespace>);
 
     fn keep(name: &str) -> Reading<Namespace> {
-        Reading::Keep(Namespace { name: name.to_owned(), labels: Labels::default() })
+        Reading::Keep(Namespace { name: name.to_owned(), labels: Labels::default(), annotations: BTreeMap::new() })
     }
 
     fn broken(name: &str) -> Reading<Namespace> {

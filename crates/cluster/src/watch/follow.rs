@@ -43,7 +43,7 @@ enum State {
 /// Runs until it is dropped.
 pub(super) async fn follow<K, T>(
     api: Api<K>,
-    fields: Option<&'static str>,
+    fields: Option<String>,
     read: impl Fn(K) -> Reading<T> + Send + Sync,
     feed: Feed<T>,
 ) where
@@ -51,6 +51,7 @@ pub(super) async fn follow<K, T>(
     T: Entry + Send + Sync,
     T::Key: Send,
 {
+    let fields = fields.as_deref();
     let mut state = State::List;
     let mut retry = Retry::default();
     loop {

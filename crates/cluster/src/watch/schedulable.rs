@@ -27,7 +27,7 @@ impl Watches {
         let feed = Feed::new(Resource::PendingPods, &self.store, |view| &mut view.pending_pods);
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read = move |pod: v1::Pod| keep_within(&scope, pod, |pod| Pod::trim(pod, keeps_placements));
-        self.tasks.spawn(follow(self.namespaced(), Some("status.phase=Pending"), read, feed));
+        self.tasks.spawn(follow(self.namespaced(), Some("status.phase=Pending".to_owned()), read, feed));
         self
     }
 

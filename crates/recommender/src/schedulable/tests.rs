@@ -38,6 +38,7 @@ fn pod(name: &str, app: &str, millicores: i64, placement: Placement) -> Pod {
             status: None,
         }],
         init_containers: Vec::new(),
+        running: None,
         placement: Some(Arc::new(placement)),
     }
 }

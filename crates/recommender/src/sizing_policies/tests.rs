@@ -65,7 +65,7 @@ impl World {
         let named = [("shop", ("team", "a")), ("bank", ("team", "b")), ("kube-system", ("team", "a"))];
         for (name, label) in named.into_iter().chain([("plimsoll-system", ("app.kubernetes.io/part-of", "plimsoll"))]) {
             let labels: Labels = [label, ("kubernetes.io/metadata.name", name)].into_iter().collect();
-            world.namespaces.apply(Arc::new(Namespace { name: name.to_owned(), labels }));
+            world.namespaces.apply(Arc::new(Namespace { name: name.to_owned(), labels, annotations: map(&[]) }));
         }
         world
     }

@@ -51,6 +51,7 @@ fn pod(name: &str, app: &str) -> Pod {
         }],
         init_containers: vec!["setup".to_owned()],
         placement: None,
+        running: None,
     }
 }
 

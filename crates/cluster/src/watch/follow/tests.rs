@@ -1,7 +1,7 @@
 //! A script stands for the API server: each request must be the next one of the script and gets its answer. After the last
 //! one the server falls silent, and the table is compared.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
@@ -97,7 +97,7 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
         if name == "broken" {
             Reading::Broken(name, "broken".to_owned())
         } else {
-            Reading::Keep(Namespace { name, labels: Labels::default() })
+            Reading::Keep(Namespace { name, labels: Labels::default(), annotations: BTreeMap::new() })
         }
     };
     let following = tokio::spawn(follow(Api::all(Client::new(service, "default")), None, read, feed));

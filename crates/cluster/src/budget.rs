@@ -1,0 +1,152 @@
+//! A `PodDisruptionBudget`, trimmed to what it allows now.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use model::{ParseSelectorError, Selector};
+
+use crate::controller::of_selector;
+use crate::table::{Entry, ObjectKey};
+
+/// How long the API server waits for a pod to go that it let be evicted, before it counts the eviction as not having happened.
+///
+/// Source: `DeletionTimeout` in `pkg/controller/disruption/disruption.go`.
+const DELETION_TIMEOUT: jiff::SignedDuration = jiff::SignedDuration::from_mins(2);
+
+/// A `PodDisruptionBudget`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DisruptionBudget {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Its pods, in its namespace.
+    pub selector: Result<Selector, ParseSelectorError>,
+    /// Generation of the specification.
+    pub generation: i64,
+    /// Generation for which the rest was found out. The API server refuses evictions while it is behind.
+    pub observed_generation: i64,
+    /// How many pods may be evicted now.
+    pub disruptions_allowed: i32,
+    /// How many of its pods are healthy.
+    pub current_healthy: i32,
+    /// How many of its pods must be.
+    pub desired_healthy: i32,
+    /// Names of pods whose eviction was let through and is not seen yet, with the time of it.
+    pub disrupted: BTreeSet<(String, Timestamp)>,
+    /// Whether pods that are not ready may be evicted even while it allows no disruption.
+    pub gives_up_unhealthy: bool,
+}
+
+impl DisruptionBudget {
+    /// Keeps what can change a decision.
+    pub(crate) fn trim(object: PodDisruptionBudget) -> Self {
+        let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
+        let status = object.status.unwrap_or_default();
+        Self {
+            key: ObjectKey::new(metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()),
+            selector: of_selector(spec.selector),
+            generation: metadata.generation.unwrap_or_default(),
+            observed_generation: status.observed_generation.unwrap_or_default(),
+            disruptions_allowed: status.disruptions_allowed.unwrap_or_default(),
+            current_healthy: status.current_healthy.unwrap_or_default(),
+            desired_healthy: status.desired_healthy.unwrap_or_default(),
+            disrupted: status.disrupted_pods.into_iter().flatten().map(|(name, time)| (name, time.0)).collect(),
+            gives_up_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
+        }
+    }
+
+    /// Whether what it allows is known for its present specification.
+    pub fn is_current(&self) -> bool {
+        self.observed_generation >= self.generation
+    }
+
+    /// Whether the API server lets a pod that is ready be evicted at `now`. One that is not is no disruption where as many are
+    /// healthy as must be.
+    ///
+    /// Source: `checkAndDecrement` and `canIgnorePDB` in `pkg/registry/core/pod/storage/eviction.go`.
+    pub fn allows(&self, is_ready: bool) -> bool {
+        if !is_ready {
+            let enough = self.current_healthy >= self.desired_healthy && self.desired_healthy > 0;
+            if self.gives_up_unhealthy || enough {
+                return true;
+            }
+        }
+        self.is_current() && self.disruptions_allowed > 0
+    }
+
+    /// Whether the eviction of a pod of this name was let through and is still to be seen at `now`.
+    pub fn is_disrupting(&self, pod: &str, now: Timestamp) -> bool {
+        self.disrupted.iter().any(|(name, at)| name == pod && now.duration_since(*at) < DELETION_TIMEOUT)
+    }
+}
+
+impl Entry for DisruptionBudget {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Labels;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn budget(spec: &Value, status: &Value) -> DisruptionBudget {
+        let object = json!({
+            "metadata": {"namespace": "shop", "name": "web", "generation": 2, "managedFields": []},
+            "spec": spec,
+            "status": status,
+        });
+        DisruptionBudget::trim(serde_json::from_value(object).expect("a budget"))
+    }
+
+    /// Whether a pod that is ready, and one that is not, may be evicted.
+    fn check(policy: &str, [allowed, healthy, desired]: [i32; 3], observed: i64, expected: [bool; 2]) {
+        let status = json!({
+            "observedGeneration": observed, "disruptionsAllowed": allowed, "currentHealthy": healthy,
+            "desiredHealthy": desired, "expectedPods": 3,
+        });
+        let budget = budget(&json!({"unhealthyPodEvictionPolicy": policy}), &status);
+        assert_eq!([true, false].map(|is_ready| budget.allows(is_ready)), expected, "{budget:?}");
+    }
+
+    #[test]
+    fn it_allows_what_the_api_server_does() {
+        check("IfHealthyBudget", [1, 3, 2], 2, [true, true]);
+        check("IfHealthyBudget", [0, 2, 2], 2, [false, true]);
+        check("IfHealthyBudget", [0, 1, 2], 2, [false, false]);
+        check("AlwaysAllow", [0, 1, 2], 2, [false, true]);
+        check("IfHealthyBudget", [0, 0, 0], 2, [false, false]);
+    }
+
+    #[test]
+    fn what_it_allowed_before_it_was_changed_does_not_count() {
+        check("IfHealthyBudget", [1, 1, 2], 1, [false, false]);
+    }
+
+    #[test]
+    fn an_empty_selector_means_all_pods_and_none_means_no_pod() {
+        let labels = Labels::from_iter([("app", "web")]);
+        let selects = |spec: Value| budget(&spec, &json!({})).selector.expect("a selector").matches(&labels);
+        assert!(selects(json!({"selector": {}})));
+        assert!(selects(json!({"selector": {"matchLabels": {"app": "web"}}})));
+        assert!(!selects(json!({})));
+    }
+
+    #[test]
+    fn an_eviction_that_was_let_through_is_on_its_way_for_two_minutes() {
+        let status = json!({
+            "disruptedPods": {"web-1": "2026-01-01T00:00:00Z"}, "disruptionsAllowed": 0, "currentHealthy": 1,
+            "desiredHealthy": 1, "expectedPods": 1,
+        });
+        let budget = budget(&json!({}), &status);
+        let at = |text: &str| text.parse().expect("a time");
+        assert!(budget.is_disrupting("web-1", at("2026-01-01T00:01:59Z")));
+        assert!(!budget.is_disrupting("web-1", at("2026-01-01T00:02:00Z")));
+        assert!(!budget.is_disrupting("web-2", at("2026-01-01T00:00:00Z")));
+    }
+}

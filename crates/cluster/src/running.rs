@@ -1,0 +1,221 @@
+//! What a pod that runs says besides its size: where, since when, how well, how it may be resized, and what became of a resize.
+//! Kept only where pods are to be moved or resized, since there are very many pods.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1;
+use model::{ResourceList, ResourceName};
+
+use crate::limit_range::quantities;
+
+/// The prefix of the annotations that are kept.
+const PREFIXES: [&str; 3] = ["vpa", "plimsoll.dev/", "updater.plimsoll.dev/"];
+
+/// The rest of what is read of a pod.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Running {
+    /// When the pod was made.
+    pub created_at: Option<Timestamp>,
+    /// The node that it is bound to; none before it is.
+    pub node: Option<String>,
+    /// Whether it was deleted and is on its way out.
+    pub is_terminating: bool,
+    /// Since when the condition Ready is True; none while it is not.
+    pub ready_since: Option<Timestamp>,
+    /// The conditions that tell of a resize, in their order.
+    pub resizes: Vec<ResizeCondition>,
+    /// Annotations of the Vertical Pod Autoscaler and of ours.
+    pub annotations: BTreeMap<String, String>,
+    /// Whether it has annotations at all, ours or not.
+    pub has_annotations: bool,
+    /// Guaranteed, Burstable or `BestEffort`.
+    pub qos_class: String,
+    /// The number of its priority class; pods with a greater one go before it.
+    pub priority: i32,
+    /// Containers as its specification has them.
+    pub containers: Vec<Specified>,
+    /// Init containers as its specification has them.
+    pub init_containers: Vec<Specified>,
+}
+
+/// What a condition of a pod says about a resize.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResizeCondition {
+    /// Whether it waits or is being done.
+    pub stage: ResizeStage,
+    /// Whether it holds.
+    pub holds: bool,
+    /// In one word.
+    pub reason: String,
+    /// In a sentence.
+    pub message: String,
+    /// The generation of the pod that it is about.
+    pub observed_generation: Option<i64>,
+}
+
+/// How far a resize is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResizeStage {
+    /// `PodResizePending`: the kubelet has not begun.
+    Pending,
+    /// `PodResizeInProgress`: the kubelet has.
+    InProgress,
+}
+
+/// A container of the specification, with the quantities as they are written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Specified {
+    /// Its name.
+    pub name: String,
+    /// Requests; none where the specification has no such field.
+    pub requests: Option<ResourceList>,
+    /// Limits; none where the specification has no such field.
+    pub limits: Option<ResourceList>,
+    /// Requests and limits as the kubelet reports them; none before it does.
+    pub reported: Option<[ResourceList; 2]>,
+    /// The resources whose change restarts the container.
+    pub restarts_for: Vec<ResourceName>,
+    /// Whether it is an init container that goes on running.
+    pub is_sidecar: bool,
+    /// Whether it answers its readiness probe.
+    pub is_ready: bool,
+}
+
+impl Running {
+    pub(crate) fn trim(pod: &v1::Pod) -> Self {
+        let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref(), pod.status.as_ref());
+        let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True");
+        let containers = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+        let init_containers = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
+        let statuses = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+        let init_statuses = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
+        Self {
+            created_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            node: spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty()),
+            is_terminating: metadata.deletion_timestamp.is_some(),
+            ready_since: ready
+                .map(|ready| ready.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)),
+            resizes: conditions.iter().filter_map(ResizeCondition::trim).collect(),
+            annotations: kept(metadata.annotations.as_ref()),
+            has_annotations: metadata.annotations.is_some(),
+            qos_class: status.and_then(|status| status.qos_class.clone()).unwrap_or_default(),
+            priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
+            containers: containers.iter().map(|container| Specified::trim(container, statuses)).collect(),
+            init_containers: init_containers
+                .iter()
+                .map(|container| Specified::trim(container, init_statuses))
+                .collect(),
+        }
+    }
+}
+
+fn kept(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let all = annotations.into_iter().flatten();
+    let ours = all.filter(|(key, _)| PREFIXES.iter().any(|prefix| key.starts_with(prefix)));
+    ours.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+impl ResizeCondition {
+    fn trim(condition: &v1::PodCondition) -> Option<Self> {
+        let stage = match condition.type_.as_str() {
+            "PodResizePending" => ResizeStage::Pending,
+            "PodResizeInProgress" => ResizeStage::InProgress,
+            _ => return None,
+        };
+        Some(Self {
+            stage,
+            holds: condition.status == "True",
+            reason: condition.reason.clone().unwrap_or_default(),
+            message: condition.message.clone().unwrap_or_default(),
+            observed_generation: condition.observed_generation,
+        })
+    }
+}
+
+impl Specified {
+    fn trim(container: &v1::Container, statuses: &[v1::ContainerStatus]) -> Self {
+        let resources = container.resources.as_ref();
+        let status = statuses.iter().find(|status| status.name == container.name);
+        let list = |list: &Option<BTreeMap<_, _>>| list.clone().map(quantities);
+        let restarting =
+            container.resize_policy.iter().flatten().filter(|policy| policy.restart_policy == "RestartContainer");
+        Self {
+            name: container.name.clone(),
+            requests: resources.and_then(|resources| list(&resources.requests)),
+            limits: resources.and_then(|resources| list(&resources.limits)),
+            reported: status.and_then(|status| status.resources.as_ref()).map(|resources| {
+                [list(&resources.requests).unwrap_or_default(), list(&resources.limits).unwrap_or_default()]
+            }),
+            restarts_for: restarting.map(|policy| policy.resource_name.as_str().into()).collect(),
+            is_sidecar: container.restart_policy.as_deref() == Some("Always"),
+            is_ready: status.is_some_and(|status| status.ready),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_moves_or_resizes_a_pod_is_kept() {
+        let pod = json!({
+            "metadata": {
+                "name": "web-1", "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T02:00:00Z",
+                "annotations": {"vpaObservedContainers": "app", "vpaCpuStartupBoost/app": "{}", "other": "x"},
+            },
+            "spec": {
+                "nodeName": "n1", "priority": 7,
+                "containers": [{
+                    "name": "app",
+                    "resources": {"requests": {"cpu": "0.1"}},
+                    "resizePolicy": [
+                        {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+                        {"resourceName": "memory", "restartPolicy": "RestartContainer"},
+                    ],
+                }],
+                "initContainers": [{"name": "side", "restartPolicy": "Always"}],
+            },
+            "status": {
+                "qosClass": "Burstable",
+                "conditions": [
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T01:00:00Z"},
+                    {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "later",
+                     "observedGeneration": 3},
+                ],
+                "containerStatuses": [{
+                    "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
+                    "resources": {"requests": {"cpu": "200m"}},
+                }],
+            },
+        });
+        let running = Running::trim(&serde_json::from_value(pod).expect("a pod"));
+        assert_eq!(running.annotations.keys().collect::<Vec<_>>(), ["vpaCpuStartupBoost/app", "vpaObservedContainers"]);
+        assert_eq!((running.node.as_deref(), running.priority, running.is_terminating), (Some("n1"), 7, true));
+        assert_eq!(running.ready_since.map(|time| time.to_string()).as_deref(), Some("2026-01-01T01:00:00Z"));
+        let [resize] = running.resizes.as_slice() else { panic!("one condition") };
+        assert_eq!((resize.stage, resize.holds, resize.reason.as_str()), (ResizeStage::Pending, true, "Deferred"));
+        let [app] = running.containers.as_slice() else { panic!("one container") };
+        assert_eq!((app.limits.as_ref(), app.is_ready), (None, true));
+        assert_eq!(app.restarts_for, [ResourceName::Memory]);
+        let cpu = |list: &ResourceList| list.cpu().map(model::Cpu::millicores);
+        assert_eq!(app.requests.as_ref().and_then(cpu), Some(100));
+        assert_eq!(app.reported.as_ref().and_then(|[requests, _]| cpu(requests)), Some(200));
+        assert!(running.init_containers[0].is_sidecar);
+    }
+
+    #[test]
+    fn a_pod_is_ready_only_while_its_condition_says_so() {
+        let ready = |conditions: serde_json::Value| {
+            let pod = json!({"metadata": {}, "status": {"conditions": conditions}});
+            Running::trim(&serde_json::from_value(pod).expect("a pod")).ready_since.is_some()
+        };
+        assert!(ready(json!([{"type": "Ready", "status": "True"}])));
+        assert!(!ready(json!([{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}])));
+        assert!(!ready(json!([])));
+    }
+}
