@@ -124,6 +124,24 @@ impl ClientTls {
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
         Self::follow(files, Contents::client).await
     }
+
+    /// The same, waiting until the files can be used. A lasting reason why not is said once.
+    pub async fn when_there(files: TlsFiles) -> Self {
+        let mut said = None;
+        loop {
+            match Self::load(files.clone()).await {
+                Ok(tls) => return tls,
+                Err(error) => {
+                    let error = error.to_string();
+                    if said.as_ref() != Some(&error) {
+                        tracing::warn!(error, "waiting for the certificates of a client");
+                    }
+                    said = Some(error);
+                }
+            }
+            tokio::time::sleep(RELOAD_PERIOD).await;
+        }
+    }
 }
 
 impl<C> FollowedTls<C> {
