@@ -3,15 +3,16 @@
 //!
 //! `VPAS` objects (10,000 if absent) with two pods each. The numbers are of the release build; `make bench-scale` makes it.
 
+mod load;
 mod population;
 
 use std::collections::BTreeMap;
+use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
-use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployed::{Replica, deploy, leader, metric, process, scrape};
+use e2e::deployed::{deploy, leader, metric, process, scrape};
 use e2e::{eventually, kubectl_in, program, repository};
 use sandbox::{Options, Sandbox};
 use tokio::time::Instant;
@@ -28,6 +29,9 @@ const UPDATE: &str = "UpdateVPAs";
 /// Runs beside the loop, at its own pace.
 const BESIDE: &str = "MaintainCheckpoints";
 const LATENCY: &str = "vpa_recommender_execution_latency_seconds";
+const STATUS_WRITES: &str = "vpa_recommender_status_writes_total";
+const CHECKPOINT_WRITES: &str = "vpa_recommender_checkpoint_writes_total";
+const PROGRAM: &str = "recommender";
 const WITH_RECOMMENDATION: &str = "has_recommendation=\"true\"";
 
 #[tokio::main]
@@ -82,6 +86,12 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     .await?;
     println!("  the recommender was deployed, and all had their first recommendation, {:.0} s later", seconds(started));
 
+    let process = process(&client, &leader).await?;
+    let writes = async || -> Result<f64> {
+        Ok(metric(&leader, STATUS_WRITES).await? + metric(&leader, CHECKPOINT_WRITES).await?)
+    };
+    let started = Instant::now();
+    let (used_before, written_before) = (load::processor_seconds(sandbox, PROGRAM, process)?, writes().await?);
     let before = steps(&scrape(&leader).await?)?;
     let times = |steps: &BTreeMap<String, Step>, name| steps.get(name).map_or(0.0, |step: &Step| step.count);
     eventually("some more rounds are over", PATIENCE, async || {
@@ -94,6 +104,8 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     })
     .await?;
     let after = steps(&scrape(&leader).await?)?;
+    let took = seconds(started);
+    let (used_after, written_after) = (load::processor_seconds(sandbox, PROGRAM, process)?, writes().await?);
     println!("\n  step, seconds on average");
     let mut full_loop = 0.0;
     for (name, step) in after.iter().filter(|(name, _)| *name != "total") {
@@ -110,7 +122,14 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     println!("    {:<22} {full_loop:>8.3}   (without {BESIDE}, which runs beside it)", "full loop");
     let containers = metric(&leader, "vpa_recommender_aggregate_container_states_count").await?;
     println!("  {containers} histories of like containers");
-    let (now, peak) = resident(&client, &leader).await?;
+    let rate = (written_after - written_before) / took;
+    println!(
+        "  meanwhile ({took:.0} s) {rate:.0} statuses and checkpoints were written per second, and of the machine's cores"
+    );
+    for (name, after) in used_after {
+        println!("    {name:<24} {:>5.2}", (after - used_before.get(&name).copied().unwrap_or(0.0)) / took);
+    }
+    let (now, peak) = load::resident(process)?;
     println!("  resident memory {now:.0} MB, at most {peak:.0} MB");
     Ok(())
 }
@@ -148,16 +167,4 @@ fn sum(metrics: &str, name: &str, label: &str) -> Result<f64> {
     let lines = metrics.lines().filter(|line| line.starts_with(name) && line.contains(label));
     let values = lines.map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<f64>());
     values.sum::<Result<f64, _>>().with_context(|| format!("read {name}"))
-}
-
-/// Resident memory of the replica's process in megabytes, now and at most.
-async fn resident(client: &kube::Client, replica: &Replica) -> Result<(f64, f64)> {
-    let path = format!("/proc/{}/status", process(client, replica).await?);
-    let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    let megabytes = |name| -> Result<f64> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
-        let kibibytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(kibibytes * 1024.0 / 1e6)
-    };
-    Ok((megabytes("VmRSS:")?, megabytes("VmHWM:")?))
 }

@@ -18,12 +18,13 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics::{Metrics, Steps};
 use crate::state::{KillCount, State};
-use crate::tell::at;
+use crate::tell::{PAUSE, at};
 use crate::usage::{Reading, Usage};
 
 pub(crate) use known::Shared;
 
-/// How long changes gather before they are taken up together. Kills do not wait.
+/// How long changes gather at least before they are taken up together; with many objects, so many times as long as that
+/// takes ([`PAUSE`]). Kills do not wait.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Kills that may wait to be taken up. Upstream's number.
 const MAX_WAITING_KILLS: usize = 5000;
@@ -67,7 +68,7 @@ impl Ingest {
         let metrics = self.metrics.clone();
         let mut steps = None;
         let mut reading = JoinSet::new();
-        let mut settled_at = None;
+        let (mut settled_at, mut settle) = (None, SETTLE);
         loop {
             tokio::select! {
                 biased;
@@ -85,11 +86,13 @@ impl Ingest {
                     if changed.is_err() {
                         return;
                     }
-                    settled_at.get_or_insert_with(|| tokio::time::Instant::now() + SETTLE);
+                    settled_at.get_or_insert_with(|| tokio::time::Instant::now() + settle);
                 }
                 () = at(settled_at) => {
                     settled_at = None;
+                    let began = Instant::now();
                     self.take_up();
+                    settle = SETTLE.max(began.elapsed() * PAUSE);
                 }
             }
             self.activity.record(Instant::now());

@@ -24,6 +24,9 @@ use crate::storage::Storage;
 use crate::tell::Teller;
 use crate::usage::Usage;
 
+/// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for checkpoints.
+const CHECKPOINT_SHARE: usize = 4;
+
 /// The recommender's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Args {
@@ -117,7 +120,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         view: watches.view(),
         stored: stored.view(),
         writer: checkpoint::Writer::new(chassis.client.clone(), common.kube_api_qps, common.kube_api_burst),
-        workers,
+        workers: workers.div_ceil(CHECKPOINT_SHARE),
         timeout: checkpoints_timeout.0,
         gc_interval: checkpoints_gc_interval.0,
         metrics: metrics.clone(),

@@ -29,8 +29,9 @@ use crate::state::{Decision, Portion};
 const PORTION: usize = 100;
 /// How soon writes that did not get through are tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// Between two passes there is a pause of so many times as long as a pass takes.
-const PAUSE: u32 = 2;
+/// Between two passes there is a pause of so many times as long as a pass takes: while thousands of statuses are written,
+/// each of which comes back as a change, the machine is for writing them.
+pub(crate) const PAUSE: u32 = 10;
 
 /// What decides and tells.
 pub(crate) struct Teller {

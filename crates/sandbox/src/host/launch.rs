@@ -146,7 +146,7 @@ mod tests {
             launch(&json!({"workingDir": inside}), &[("/data", "/pod/data")]).unwrap().unwrap().working_folder
         };
         assert_eq!(folder("/"), Path::new("/pod/c"));
-        assert_eq!(folder("/work/x"), Path::new("/pod/c/work/x"));
+        assert_eq!(folder("/srv/x"), Path::new("/pod/c/srv/x"));
         assert_eq!(folder("/data/x"), Path::new("/pod/data/x"));
     }
 }
