@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Labels, WorkloadRef};
+use model::{Labels, Limits, NamespaceLimits, WorkloadRef};
 
 use crate::autoscaler::Autoscaler;
 use crate::budget::DisruptionBudget;
@@ -14,7 +14,7 @@ use crate::daemon::Daemon;
 use crate::eviction::Eviction;
 use crate::freshness::{Freshness, Resource};
 use crate::heartbeat::Heartbeat;
-use crate::limit_range::LimitRange;
+use crate::limit_range::{LimitRange, LimitType};
 use crate::node::Node;
 use crate::pod::Pod;
 use crate::policy::Policy;
@@ -106,6 +106,22 @@ impl View {
     /// The pods of one namespace that are not Pending.
     pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
         self.pods.starting_at(ObjectKey::new(namespace, "")).take_while(move |pod| pod.key.namespace == namespace)
+    }
+
+    /// What all `LimitRange`s of one namespace ask of its pods together.
+    pub fn namespace_limits(&self, namespace: &str) -> NamespaceLimits {
+        let first = ObjectKey::new(namespace, "");
+        let of = |kind: LimitType| {
+            let ranges = self.limit_ranges.starting_at(first.clone());
+            let ranges = ranges.take_while(|range| range.key.namespace == namespace);
+            let items = ranges.flat_map(|range| &range.items).filter(|item| item.kind == kind);
+            Limits::merged(items.map(|item| Limits {
+                min: item.min.clone(),
+                max: item.max.clone(),
+                default: item.default.clone(),
+            }))
+        };
+        NamespaceLimits { containers: of(LimitType::Container), pods: of(LimitType::Pod) }
     }
 
     /// Whether every watched list was read at least once. Nothing should be decided before.

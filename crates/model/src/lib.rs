@@ -2,19 +2,23 @@
 
 pub mod quantity;
 
+mod allowed;
 mod constraints;
 mod explanation;
 mod labels;
+mod namespace_limits;
 mod recommendation;
 mod resources;
 mod usage;
 mod workload;
 
+pub use allowed::{Allowed, ControlledValues};
 pub use constraints::{
     Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, NodeTraits, Taint, Toleration,
 };
 pub use explanation::{Bound, Cap, ContainerExplanation, Explanation};
 pub use labels::{Labels, ParseSelectorError, Requirement, Selector};
+pub use namespace_limits::{Limits, NamespaceLimits};
 pub use quantity::{ParseQuantityError, Quantity};
 pub use recommendation::{ContainerRecommendation, Recommendation};
 pub use resources::{Cpu, Memory, ResourceList, ResourceName};

@@ -53,6 +53,11 @@ impl Quantity {
         Self { amount: Decimal::new(i128::from(value), -3), format: Format::DecimalSi, written: None }
     }
 
+    /// `value` thousandths, printed in `format`.
+    pub fn from_thousandths(value: i64, format: Format) -> Self {
+        Self { format, ..Self::from_milli(value) }
+    }
+
     /// `value` whole units, printed with binary suffixes: how memory is written.
     pub fn from_bytes(value: i64) -> Self {
         Self::from_units(value, Format::BinarySi)

@@ -18,6 +18,7 @@
 //! | which policy a container has | `policy.rs` |
 //! | minimum and maximum allowed | `capping.rs` |
 //! | what nodes, quotas and limit ranges leave | `schedulable.rs`, `schedulable/` |
+//! | what the containers of one pod get, limits in proportion | `pod_size.rs`, `pod_size/` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: weighted percentile, OOM protection, list of sizes | `crane/` |
 //! | Autopilot: moving windows, ensemble of models | `autopilot/` |
@@ -43,6 +44,7 @@ pub mod format;
 mod histogram;
 mod instant;
 mod integer_cpu;
+mod pod_size;
 mod policy;
 mod publish;
 mod schedulable;
@@ -63,6 +65,9 @@ pub use estimate::{Amounts, Estimate};
 pub use fleet::{Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, Phase, PodSpec, SampleError};
 pub use histogram::{EPSILON, Histogram};
 pub use integer_cpu::integer_cpu_containers;
+pub use pod_size::{
+    CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, cap_for_pod, pod_sizes, proportional_limits,
+};
 pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
 pub use schedulable::{
     Ceiling, ContainerShape, DaemonFacts, Fit, Fitting, Most, NodeFacts, NodeRooms, Per, PodShape, QuotaFacts, Room,

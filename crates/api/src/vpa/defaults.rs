@@ -3,7 +3,7 @@
 //! Source: upstream `pkg/utils/vpa/api.go` (`GetUpdateMode`, `GetContainerResourcePolicy`, `GetContainerControlledValues`)
 //! and `pkg/recommender/input/cluster_feeder.go` (selection by recommender name).
 
-use model::ResourceName;
+use model::{Allowed, ControlledValues, ResourceName};
 
 use super::{
     ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode, PodResourcePolicy,
@@ -53,6 +53,19 @@ impl VerticalPodAutoscalerSpec {
     /// The policy for a container: [`PodResourcePolicy::of`].
     pub fn container_policy(&self, container: &str) -> Option<&ContainerResourcePolicy> {
         self.resource_policy.as_ref()?.of(container)
+    }
+
+    /// What the policy for a container allows.
+    pub fn allowed(&self, container: &str) -> Allowed<'_> {
+        let Some(policy) = self.container_policy(container) else { return Allowed::default() };
+        Allowed {
+            min: Some(&policy.min_allowed),
+            max: Some(&policy.max_allowed),
+            values: match policy.effective_controlled_values() {
+                ContainerControlledValues::RequestsAndLimits => ControlledValues::RequestsAndLimits,
+                ContainerControlledValues::RequestsOnly => ControlledValues::RequestsOnly,
+            },
+        }
     }
 
     /// Whether the recommender of this name is in charge of the object.

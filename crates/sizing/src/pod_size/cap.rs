@@ -1,0 +1,100 @@
+//! Holds the recommendation for one container to what the namespace asks of containers, then to its policy, then, where limits
+//! stay as they are, to its limit.
+//!
+//! Source: upstream `pkg/utils/vpa/capping.go` (`getCappedRecommendationForContainer`).
+
+use model::{ContainerRecommendation, ControlledValues, Limits, Quantity, ResourceList, ResourceName};
+
+use super::PodContainer;
+use super::proportion::request_at;
+
+/// Holds target and bounds; says what changed the target.
+pub(super) fn cap(
+    recommended: &mut ContainerRecommendation,
+    container: &PodContainer<'_>,
+    range: Option<&Limits>,
+) -> Vec<String> {
+    let requestable = range.map(|range| Requestable::of(container, range)).unwrap_or_default();
+    let notes = cap_list(&mut recommended.target, container, &requestable);
+    for bound in [&mut recommended.lower_bound, &mut recommended.upper_bound] {
+        cap_list(bound, container, &requestable);
+    }
+    notes
+}
+
+fn cap_list(list: &mut ResourceList, container: &PodContainer<'_>, requestable: &Requestable) -> Vec<String> {
+    let allowed = &container.allowed;
+    let range = [
+        (Some(&requestable.min), "fit Min in container LimitRange"),
+        (Some(&requestable.max), "fit Max in container LimitRange"),
+    ];
+    let policy = [(allowed.min, "minAllowed"), (allowed.max, "maxAllowed")];
+    let mut notes = Vec::new();
+    for [(min, at_min), (max, at_max)] in [range, policy] {
+        for (resource, quantity) in list.iter_mut() {
+            if raise(quantity, min.and_then(|list| list.get(resource))) {
+                notes.push(format!("{resource} capped to {at_min}"));
+            }
+            if lower(quantity, max.and_then(|list| list.get(resource))) {
+                notes.push(format!("{resource} capped to {at_max}"));
+            }
+        }
+    }
+    if allowed.values == ControlledValues::RequestsOnly {
+        for (resource, quantity) in list.iter_mut() {
+            let limit = container.limits.get(resource).filter(|limit| *quantity > **limit);
+            if let Some(limit) = limit {
+                *quantity = limit.clone();
+                notes.push(format!("{resource} capped to container limit"));
+            }
+        }
+    }
+    notes
+}
+
+fn raise(quantity: &mut Quantity, min: Option<&Quantity>) -> bool {
+    put(quantity, min.filter(|min| !min.is_zero() && **min > *quantity).cloned())
+}
+
+fn lower(quantity: &mut Quantity, max: Option<&Quantity>) -> bool {
+    put(quantity, max.filter(|max| !max.is_zero() && **max < *quantity).cloned())
+}
+
+fn put(quantity: &mut Quantity, bound: Option<Quantity>) -> bool {
+    let is_changed = bound.is_some();
+    if let Some(bound) = bound {
+        *quantity = bound;
+    }
+    is_changed
+}
+
+/// The requests with which both a request and its limit in proportion are within what the namespace asks of containers.
+#[derive(Default)]
+struct Requestable {
+    min: ResourceList,
+    max: ResourceList,
+}
+
+impl Requestable {
+    fn of(container: &PodContainer<'_>, range: &Limits) -> Self {
+        let get = |list: &Option<ResourceList>, resource: &ResourceName| list.as_ref()?.get(resource).cloned();
+        let mut requestable = Self::default();
+        for resource in [ResourceName::Cpu, ResourceName::Memory] {
+            let request_at = |bound: &Quantity| {
+                let (limit, request) = (container.limits.get(&resource), container.requests.get(&resource));
+                request_at(&resource, bound, limit, request, get(&range.default, &resource).as_ref())
+            };
+            let (min, max) = (get(&range.min, &resource), get(&range.max, &resource));
+            let max = max.as_ref().and_then(request_at);
+            if let Some(max) = max {
+                requestable.max.insert(resource.clone(), max);
+            }
+            // Both the limit and the request must be above the minimum.
+            let for_limit = min.as_ref().and_then(request_at);
+            if let Some(min) = min.map(|min| for_limit.filter(|other| *other >= min).unwrap_or(min)) {
+                requestable.min.insert(resource, min);
+            }
+        }
+        requestable
+    }
+}

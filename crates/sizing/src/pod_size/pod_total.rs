@@ -1,0 +1,132 @@
+//! Holds the sum over a pod's containers to what the namespace asks of pods, in proportion.
+//!
+//! Source: upstream `pkg/utils/vpa/capping.go` (`capProportionallyToPodLimitRange`, `applyPodLimitRange`).
+
+use model::{ContainerRecommendation, Limits, Quantity, ResourceList, ResourceName};
+
+use super::PodContainer;
+use super::proportion::{Rounding, proportional_limit, scale};
+
+/// A list of a recommendation.
+#[derive(Clone, Copy)]
+enum Bound {
+    Upper,
+    Target,
+    Lower,
+}
+
+impl Bound {
+    fn of(self, recommended: &ContainerRecommendation) -> &ResourceList {
+        match self {
+            Self::Upper => &recommended.upper_bound,
+            Self::Target => &recommended.target,
+            Self::Lower => &recommended.lower_bound,
+        }
+    }
+
+    fn of_mut(self, recommended: &mut ContainerRecommendation) -> &mut ResourceList {
+        match self {
+            Self::Upper => &mut recommended.upper_bound,
+            Self::Target => &mut recommended.target,
+            Self::Lower => &mut recommended.lower_bound,
+        }
+    }
+}
+
+/// Holds every number to `range`. Containers without a recommendation take part with what they request now.
+pub(super) fn hold(recommended: &mut Vec<ContainerRecommendation>, containers: &[PodContainer<'_>], range: &Limits) {
+    for container in containers {
+        if find(recommended, container).is_none() && !container.requests.is_empty() {
+            recommended.push(ContainerRecommendation {
+                container_name: container.name.to_owned(),
+                target: container.requests.clone(),
+                ..ContainerRecommendation::default()
+            });
+        }
+    }
+    for bound in [Bound::Upper, Bound::Target, Bound::Lower] {
+        for resource in [ResourceName::Cpu, ResourceName::Memory] {
+            hold_sum(recommended, containers, range, &resource, bound);
+        }
+    }
+}
+
+fn hold_sum(
+    recommended: &mut [ContainerRecommendation],
+    containers: &[PodContainer<'_>],
+    range: &Limits,
+    resource: &ResourceName,
+    bound: Bound,
+) {
+    let sums = Sums::of(recommended, containers, range, resource, bound);
+    let Some((numerator, denominator, rounding)) = sums.factor(range, resource) else { return };
+    for recommended in recommended {
+        let list = bound.of_mut(recommended);
+        if list.is_empty() {
+            continue;
+        }
+        // Upstream gives zero to what the list does not have.
+        let quantity = list.get(resource).unwrap_or(&Quantity::ZERO);
+        if let Some(scaled) = scale(resource, quantity, &numerator, &denominator, rounding) {
+            list.insert(resource.clone(), scaled);
+        }
+    }
+}
+
+/// What the containers of a pod would ask for together.
+struct Sums {
+    requests: Quantity,
+    limits: Quantity,
+}
+
+impl Sums {
+    fn of(
+        recommended: &[ContainerRecommendation],
+        containers: &[PodContainer<'_>],
+        range: &Limits,
+        resource: &ResourceName,
+        bound: Bound,
+    ) -> Self {
+        let default = range.default.as_ref().and_then(|list| list.get(resource));
+        let mut sums = Self { requests: Quantity::ZERO, limits: Quantity::ZERO };
+        for container in containers {
+            let (limit, request) = (container.limits.get(resource), container.requests.get(resource));
+            let recommended = match find(recommended, container) {
+                Some(recommended) => bound.of(recommended).get(resource),
+                None => request,
+            };
+            if let (Some(limit), _) = proportional_limit(resource, limit, request, recommended, default) {
+                sums.limits = &sums.limits + &limit;
+            }
+            if let Some(recommended) = recommended {
+                sums.requests = &sums.requests + recommended;
+            }
+        }
+        sums
+    }
+
+    /// Numerator, denominator and rounding of what every request is multiplied by; none where all is well or cannot be helped.
+    fn factor(self, range: &Limits, resource: &ResourceName) -> Option<(Quantity, Quantity, Rounding)> {
+        let Self { requests, limits } = self;
+        let get = |list: &Option<ResourceList>| list.as_ref().and_then(|list| list.get(resource)).cloned();
+        let min = get(&range.min).unwrap_or_default();
+        let max = get(&range.max).filter(|max| !max.is_zero());
+        let is_above_max = max.as_ref().is_some_and(|max| limits > *max);
+        if (min <= limits && min <= requests && !is_above_max) || limits.is_zero() {
+            return None;
+        }
+        if min > requests {
+            let rounding = if *resource == ResourceName::Cpu { Rounding::Up } else { Rounding::Down };
+            return Some((min, requests, rounding));
+        }
+        let total = max.filter(|_| is_above_max).unwrap_or(min);
+        Some((total, limits, Rounding::Down))
+    }
+}
+
+fn find<'a>(
+    recommended: &'a [ContainerRecommendation],
+    container: &PodContainer<'_>,
+) -> Option<&'a ContainerRecommendation> {
+    recommended.iter().find(|recommended| recommended.container_name == container.name)
+}

@@ -1,0 +1,132 @@
+//! Limits that keep their proportion to requests, and the arithmetic of proportions: millicores of CPU, bytes of memory,
+//! rounded down.
+//!
+//! An amount beyond 64 bits counts as nothing, as it does upstream. Source: upstream
+//! `pkg/utils/vpa/limit_and_request_scaling.go`.
+
+use model::{Quantity, ResourceList, ResourceName};
+
+/// New limits of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProportionalLimits {
+    /// Of CPU and memory, where a limit can be computed.
+    pub limits: ResourceList,
+    /// Why one of the two was not, or not exactly; empty where neither was.
+    pub notes: Vec<String>,
+}
+
+/// Limits of CPU and memory in the proportion that they had to requests. `default_limits` are those that the namespace gives to
+/// containers without any.
+pub fn proportional_limits(
+    limits: &ResourceList,
+    requests: &ResourceList,
+    recommended: &ResourceList,
+    default_limits: Option<&ResourceList>,
+) -> ProportionalLimits {
+    let mut result = ProportionalLimits::default();
+    for resource in [ResourceName::Cpu, ResourceName::Memory] {
+        let default = default_limits.and_then(|default| default.get(&resource));
+        let [limit, request, recommended] = [limits, requests, recommended].map(|list| list.get(&resource));
+        let (limit, note) = proportional_limit(&resource, limit, request, recommended, default);
+        result.notes.extend(note);
+        if let Some(limit) = limit {
+            result.limits.insert(resource, limit);
+        }
+    }
+    if result.limits.is_empty() {
+        result.notes.clear();
+    }
+    result
+}
+
+/// One limit, and what is to be said about it.
+pub(super) fn proportional_limit(
+    resource: &ResourceName,
+    limit: Option<&Quantity>,
+    request: Option<&Quantity>,
+    recommended: Option<&Quantity>,
+    default: Option<&Quantity>,
+) -> (Option<Quantity>, Option<String>) {
+    let Some(limit) = present(limit).or(present(default)) else {
+        return (None, Some(format!("{resource}: limit NOT set since originalLimit is nil or 0")));
+    };
+    let Some(recommended) = present(recommended) else {
+        return (None, Some(format!("{resource}: limit NOT set since recommendedRequest is nil or 0")));
+    };
+    // A limit without a request means a request of the same size.
+    let Some(request) = present(request).filter(|request| milli(request) != milli(limit)) else {
+        return (Some(recommended.clone()), None);
+    };
+    match scale(resource, limit, recommended, request, Rounding::Down) {
+        Some(scaled) => (Some(scaled), None),
+        None => (
+            Some(from_amount(resource, i64::MAX, limit)),
+            Some(format!("{resource}: failed to keep limit to request ratio; capping limit to int64")),
+        ),
+    }
+}
+
+/// The request at which a limit in proportion is `bound`; none where the limit has no proportion to a request, or there is none.
+pub(super) fn request_at(
+    resource: &ResourceName,
+    bound: &Quantity,
+    limit: Option<&Quantity>,
+    request: Option<&Quantity>,
+    default: Option<&Quantity>,
+) -> Option<Quantity> {
+    let limit = present(limit).or(present(default))?;
+    let Some(request) = present(request) else { return Some(bound.clone()) };
+    let scaled = scale(resource, bound, request, limit, Rounding::Down);
+    scaled.or_else(|| Some(from_amount(resource, i64::MAX, bound)))
+}
+
+/// What becomes of a fraction of a millicore or byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rounding {
+    Down,
+    Up,
+}
+
+/// `quantity * numerator / denominator` in the format of `quantity`; none beyond 64 bits, or for a denominator of zero.
+pub(super) fn scale(
+    resource: &ResourceName,
+    quantity: &Quantity,
+    numerator: &Quantity,
+    denominator: &Quantity,
+    rounding: Rounding,
+) -> Option<Quantity> {
+    let [value, numerator, denominator] =
+        [quantity, numerator, denominator].map(|quantity| i128::from(amount(resource, quantity)));
+    let product = value.checked_mul(numerator)?;
+    let whole = product.checked_div_euclid(denominator)?;
+    let has_rest = product.checked_rem_euclid(denominator)? != 0;
+    let rounded = if has_rest && rounding == Rounding::Up { whole.checked_add(1)? } else { whole };
+    Some(from_amount(resource, i64::try_from(rounded).ok()?, quantity))
+}
+
+/// Millicores of CPU, whole units of anything else.
+fn amount(resource: &ResourceName, quantity: &Quantity) -> i64 {
+    if *resource == ResourceName::Cpu { milli(quantity) } else { units(quantity) }
+}
+
+fn from_amount(resource: &ResourceName, amount: i64, like: &Quantity) -> Quantity {
+    if *resource == ResourceName::Cpu {
+        Quantity::from_thousandths(amount, like.format())
+    } else {
+        Quantity::from_units(amount, like.format())
+    }
+}
+
+fn present(quantity: Option<&Quantity>) -> Option<&Quantity> {
+    quantity.filter(|quantity| units(quantity) != 0)
+}
+
+fn milli(quantity: &Quantity) -> i64 {
+    let most = Quantity::from_milli(i64::MAX);
+    if *quantity > most { 0 } else { quantity.milli_value() }
+}
+
+fn units(quantity: &Quantity) -> i64 {
+    let most = Quantity::from_bytes(i64::MAX);
+    if *quantity > most { 0 } else { quantity.value() }
+}

@@ -1,0 +1,177 @@
+//! Recommendations held to what one pod may have, as the updater and the webhook see them.
+
+use std::collections::BTreeMap;
+
+use model::{Allowed, ControlledValues, Limits, NamespaceLimits, Recommendation, ResourceList};
+use serde::Deserialize;
+use serde_json::Value;
+use sizing::{DEFAULT_CONTAINER, PodContainer, cap_for_pod};
+
+use crate::cases::load;
+use crate::limits::Resources;
+
+#[derive(Deserialize)]
+struct Case {
+    vpa: Vpa,
+    pod: Pod,
+    limit_ranges: Option<Vec<LimitRange>>,
+    expect: Expected,
+}
+
+#[derive(Deserialize)]
+struct Vpa {
+    spec: VpaSpec,
+    #[serde(default)]
+    status: VpaStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct VpaSpec {
+    resource_policy: Option<ResourcePolicy>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourcePolicy {
+    #[serde(default)]
+    container_policies: Vec<Policy>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Policy {
+    container_name: String,
+    #[serde(default)]
+    min_allowed: ResourceList,
+    #[serde(default)]
+    max_allowed: ResourceList,
+    controlled_values: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct VpaStatus {
+    recommendation: Option<Recommendation>,
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Deserialize)]
+struct PodSpec {
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    name: String,
+    #[serde(default)]
+    resources: Resources,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct PodStatus {
+    #[serde(default)]
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Deserialize)]
+struct ContainerStatus {
+    name: String,
+    resources: Option<Resources>,
+}
+
+#[derive(Deserialize)]
+struct LimitRange {
+    spec: LimitRangeSpec,
+}
+
+#[derive(Deserialize)]
+struct LimitRangeSpec {
+    limits: Vec<LimitRangeItem>,
+}
+
+#[derive(Deserialize)]
+struct LimitRangeItem {
+    #[serde(rename = "type")]
+    kind: String,
+    min: Option<ResourceList>,
+    max: Option<ResourceList>,
+    default: Option<ResourceList>,
+}
+
+#[derive(Deserialize)]
+struct Expected {
+    /// Upstream crashes; ours must only not do so.
+    #[serde(default)]
+    panic: bool,
+    recommendation: Option<Value>,
+    annotations: Option<BTreeMap<String, Vec<String>>>,
+}
+
+impl VpaSpec {
+    fn allowed(&self, container: &str) -> Allowed<'_> {
+        let policies = self.resource_policy.as_ref().map_or(&[][..], |policy| &policy.container_policies);
+        let named = policies.iter().find(|policy| policy.container_name == container);
+        let policy = named.or_else(|| policies.iter().rfind(|policy| policy.container_name == DEFAULT_CONTAINER));
+        policy.map_or_else(Allowed::default, |policy| Allowed {
+            min: Some(&policy.min_allowed),
+            max: Some(&policy.max_allowed),
+            values: match policy.controlled_values.as_deref() {
+                Some("RequestsOnly") => ControlledValues::RequestsOnly,
+                _ => ControlledValues::RequestsAndLimits,
+            },
+        })
+    }
+}
+
+impl Case {
+    fn containers(&self) -> Vec<PodContainer<'_>> {
+        let reported = |name: &str| {
+            let status = self.pod.status.container_statuses.iter().find(|status| status.name == name);
+            status.and_then(|status| status.resources.as_ref())
+        };
+        let containers = self.pod.spec.containers.iter().map(|container| {
+            let Resources { requests, limits } = reported(&container.name).unwrap_or(&container.resources);
+            PodContainer { name: &container.name, requests, limits, allowed: self.vpa.spec.allowed(&container.name) }
+        });
+        containers.collect()
+    }
+
+    fn limits(&self, kind: &str) -> Option<Limits> {
+        let ranges = self.limit_ranges.iter().flatten().flat_map(|range| &range.spec.limits);
+        Limits::merged(ranges.filter(|item| item.kind == kind).map(|item| Limits {
+            min: item.min.clone(),
+            max: item.max.clone(),
+            default: item.default.clone(),
+        }))
+    }
+}
+
+#[test]
+fn vectors_capping_pod() {
+    for (index, case) in load::<Case>("capping_pod").into_iter().enumerate() {
+        let limits = NamespaceLimits { containers: case.limits("Container"), pods: case.limits("Pod") };
+        let recommendation = case.vpa.status.recommendation.clone();
+        let has_policy = case.vpa.spec.resource_policy.is_some();
+        let recommendation = recommendation.or_else(|| has_policy.then(Recommendation::default));
+        let capped = recommendation.map(|recommendation| cap_for_pod(&recommendation, &case.containers(), &limits));
+        if case.expect.panic {
+            continue;
+        }
+        let (recommendation, mut notes) = match capped {
+            Some(capped) => (Some(serde_json::to_value(&capped.recommendation).unwrap()), capped.notes),
+            None => (None, BTreeMap::new()),
+        };
+        for notes in notes.values_mut() {
+            notes.sort();
+        }
+        assert_eq!(recommendation, case.expect.recommendation, "case {index}");
+        assert_eq!(notes, case.expect.annotations.unwrap_or_default(), "case {index}");
+    }
+}
