@@ -15,8 +15,8 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-bench: ## ns per sample and per percentile, bytes per container, full recomputation
-	cargo bench --locked -p sizing
+bench: ## ns per sample, percentile and replica count, bytes per container, full recomputation
+	cargo bench --locked -p sizing -p scaling
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading

@@ -1,19 +1,12 @@
-//! Comparison with inputs and outputs recorded by running Crane's replicas recommender.
-//!
-//! The recording is in `tests/vectors` of the repository; `PLIMSOLL_VECTORS` names another folder of the same form.
+//! Crane's replicas recommender.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use model::ResourceList;
 use scaling::{ContainerRequests, ReplicasConfig};
 use serde::Deserialize;
 
-#[derive(Deserialize)]
-struct File {
-    kind: String,
-    cases: Vec<Case>,
-}
+use crate::cases::load;
 
 #[derive(Deserialize)]
 struct Case {
@@ -54,17 +47,6 @@ struct Expected {
     percentile_cpu: Option<f64>,
 }
 
-fn cases() -> Vec<Case> {
-    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors");
-    let folder = PathBuf::from(std::env::var_os("PLIMSOLL_VECTORS").unwrap_or_else(|| shipped.into()));
-    let path = folder.join("crane/replicas.json");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let file: File = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    assert_eq!(file.kind, "crane/replicas", "{}", path.display());
-    assert!(!file.cases.is_empty(), "{} has no cases", path.display());
-    file.cases
-}
-
 fn config(written: &BTreeMap<String, String>) -> ReplicasConfig {
     let mut config = ReplicasConfig::default();
     for (key, text) in written {
@@ -83,7 +65,7 @@ fn config(written: &BTreeMap<String, String>) -> ReplicasConfig {
 
 #[test]
 fn vectors_crane_replicas() {
-    for (number, case) in cases().into_iter().enumerate() {
+    for (number, case) in load::<Case>("crane/replicas").into_iter().enumerate() {
         let requests = |container: &Container| {
             let requests = &container.resources.requests;
             ContainerRequests { cpu: requests.cpu(), memory: requests.memory() }

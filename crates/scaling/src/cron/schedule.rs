@@ -1,0 +1,148 @@
+//! A cron: five fields, a word such as `@daily`, or `@every` and a duration, in a time zone of its own if it says so.
+//!
+//! Source: robfig/cron v3 `ParseStandard`. Of a day of the month and a day of the week it is enough that one comes, if both are restricted.
+
+use std::str::FromStr;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use thiserror::Error;
+
+use super::fields::{DAY_OF_MONTH, DAY_OF_WEEK, Field, HOUR, MINUTE, MONTH};
+use super::{occurrence, window};
+
+/// When something happens again and again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    pattern: Pattern,
+    /// Time zone that the text names; otherwise whoever asks knows one.
+    zone: Option<TimeZone>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Pattern {
+    Calendar(Calendar),
+    Every(SignedDuration),
+}
+
+/// Minutes of days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Calendar {
+    pub(super) minute: Field,
+    pub(super) hour: Field,
+    day_of_month: Field,
+    month: Field,
+    day_of_week: Field,
+}
+
+/// Why a text is no cron.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ScheduleError {
+    /// There must be five fields.
+    #[error("there must be five fields, not {0}")]
+    FieldCount(usize),
+    /// A field says something that it cannot.
+    #[error("{field}: {text:?} is not understood")]
+    Field {
+        /// Which field.
+        field: &'static str,
+        /// What it says.
+        text: Box<str>,
+    },
+    /// A word that begins with `@`.
+    #[error("{0:?} is not understood")]
+    Word(Box<str>),
+    /// A time zone that is not known.
+    #[error("the time zone {0:?} is not known")]
+    Zone(Box<str>),
+}
+
+impl FromStr for Schedule {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+        let text = text.trim();
+        let own = text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ="));
+        let (zone, rest) = match own {
+            None => (None, text),
+            Some(own) => {
+                let (zone, rest) = own.split_once(' ').unwrap_or((own, ""));
+                let zone = window::time_zone(zone).ok_or_else(|| ScheduleError::Zone(zone.into()))?;
+                (Some(zone), rest.trim())
+            }
+        };
+        Ok(Self { pattern: Pattern::parse(rest)?, zone })
+    }
+}
+
+impl Schedule {
+    /// When it comes next, strictly after this time; none when not within five years. `zone` is used unless it has one of its own.
+    pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        match &self.pattern {
+            Pattern::Calendar(calendar) => occurrence::next(calendar, after, self.zone.as_ref().unwrap_or(zone)),
+            // Counted from whenever one asks: it has no beginning.
+            Pattern::Every(interval) => {
+                let whole_second = Timestamp::from_second(after.as_second()).ok()?;
+                whole_second.checked_add(*interval).ok()
+            }
+        }
+    }
+
+    /// When it came last, this time included; none when not within five years, or when it counts from whenever one asks.
+    pub fn last(&self, until: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        match &self.pattern {
+            Pattern::Calendar(calendar) => occurrence::last(calendar, until, self.zone.as_ref().unwrap_or(zone)),
+            Pattern::Every(_) => None,
+        }
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Result<Self, ScheduleError> {
+        let fields = match text {
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            "@monthly" => "0 0 1 * *",
+            "@weekly" => "0 0 * * 0",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@hourly" => "0 * * * *",
+            word if word.starts_with('@') => return Self::every(word),
+            fields => fields,
+        };
+        Calendar::parse(fields).map(Self::Calendar)
+    }
+
+    /// Whole seconds, and at least one.
+    fn every(word: &str) -> Result<Self, ScheduleError> {
+        let wrong = || ScheduleError::Word(word.into());
+        let interval: SignedDuration =
+            word.strip_prefix("@every ").and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
+        Ok(Self::Every(SignedDuration::from_secs(interval.as_secs().max(1))))
+    }
+}
+
+impl Calendar {
+    fn parse(text: &str) -> Result<Self, ScheduleError> {
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [minute, hour, day_of_month, month, day_of_week] = fields[..] else {
+            return Err(ScheduleError::FieldCount(fields.len()));
+        };
+        Ok(Self {
+            minute: MINUTE.parse(minute)?,
+            hour: HOUR.parse(hour)?,
+            day_of_month: DAY_OF_MONTH.parse(day_of_month)?,
+            month: MONTH.parse(month)?,
+            day_of_week: DAY_OF_WEEK.parse(day_of_week)?,
+        })
+    }
+
+    pub(super) fn has_month(&self, date: Date) -> bool {
+        self.month.contains(date.month())
+    }
+
+    pub(super) fn has_day(&self, date: Date) -> bool {
+        let by_month = self.day_of_month.contains(date.day());
+        let by_week = self.day_of_week.contains(date.weekday().to_sunday_zero_offset());
+        if self.day_of_month.is_any || self.day_of_week.is_any { by_month && by_week } else { by_month || by_week }
+    }
+}

@@ -1,0 +1,36 @@
+//! One count out of the proposals of all metrics: the largest, unless a metric failed and the others would scale down.
+//!
+//! Source: upstream `horizontal.go` (`computeReplicasForMetrics`).
+
+use super::{MetricError, Proposal};
+
+/// What the metrics ask for together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Combined {
+    /// So many replicas; none when nothing may be changed in this pass.
+    pub replicas: Option<i32>,
+    /// Index of the metric that asked for them.
+    pub metric: Option<usize>,
+    /// Index of the first metric that failed.
+    pub failed: Option<usize>,
+}
+
+/// What the proposals, in the order of the metrics, ask of a workload that should have `spec_replicas`.
+pub fn combine(spec_replicas: i32, proposals: &[Result<Proposal, MetricError>]) -> Combined {
+    let mut largest: Option<(usize, i32)> = None;
+    for (index, proposal) in proposals.iter().enumerate() {
+        if let Ok(proposal) = proposal
+            && largest.is_none_or(|(_, replicas)| replicas == 0 || proposal.replicas > replicas)
+        {
+            largest = Some((index, proposal.replicas));
+        }
+    }
+    let failed = proposals.iter().position(Result::is_err);
+    let held = |replicas: i32| failed.is_some() && replicas < spec_replicas;
+    match largest {
+        Some((index, replicas)) if !held(replicas) => {
+            Combined { replicas: Some(replicas), metric: Some(index), failed }
+        }
+        _ => Combined { failed, ..Combined::default() },
+    }
+}

@@ -1,0 +1,170 @@
+//! One metric of an autoscaler: what it is held against, and what it proposes for what was read.
+//!
+//! Source: upstream `horizontal.go` (`computeReplicasForMetric`).
+
+use std::fmt;
+
+use jiff::Timestamp;
+use model::ResourceName;
+
+use super::per_pod::{Input, Proposal, Target, Value};
+use super::{MetricError, Pod, PodMetrics, ReadinessDelays, Tolerance, total};
+
+/// A metric specification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// CPU or memory of the pods, or of one container of each.
+    Resource {
+        /// Which resource.
+        resource: ResourceName,
+        /// Which container; all together unless said.
+        container: Option<String>,
+        /// What is wanted.
+        target: PerPodTarget,
+    },
+    /// A metric of each pod.
+    Pods {
+        /// Its name.
+        name: String,
+        /// What is wanted per pod, in thousandths.
+        average_milli: i64,
+    },
+    /// A metric of one object.
+    Object {
+        /// Kind of the object.
+        kind: String,
+        /// Name of the metric.
+        name: String,
+        /// What is wanted.
+        target: TotalTarget,
+    },
+    /// A metric of nothing in the cluster.
+    External {
+        /// Its name.
+        name: String,
+        /// Which of its series; all unless said.
+        selector: Option<String>,
+        /// What is wanted.
+        target: TotalTarget,
+    },
+}
+
+/// What is wanted of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PerPodTarget {
+    /// Percent of the requests.
+    Utilization(i32),
+    /// Per pod, in thousandths.
+    AverageMilli(i64),
+}
+
+/// What is wanted of a value that is not a pod's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TotalTarget {
+    /// The value itself, in thousandths.
+    Milli(i64),
+    /// The value divided by the number of pods, in thousandths.
+    AverageMilli(i64),
+}
+
+/// What was read for a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reading<'a> {
+    /// A value per pod, in the case of a resource and of `Pods`.
+    Pods(&'a PodMetrics),
+    /// One value, in thousandths, in the case of `Object`.
+    Object(i64),
+    /// Items to add up, in thousandths, in the case of `External`.
+    External(&'a [i64]),
+}
+
+/// The workload at the time of a pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Workload<'a> {
+    /// Every pod that its selector finds.
+    pub pods: &'a [Pod],
+    /// Replicas that it should have.
+    pub spec_replicas: i32,
+    /// Replicas that it has.
+    pub status_replicas: i32,
+    /// How far a ratio may be from one.
+    pub tolerance: Tolerance,
+    /// How long a pod's start is held against its CPU values.
+    pub delays: ReadinessDelays,
+    /// Time of the pass.
+    pub now: Timestamp,
+}
+
+impl Workload<'_> {
+    /// How many replicas this metric asks for.
+    pub fn propose(&self, metric: &Metric, reading: Reading<'_>) -> Result<Proposal, MetricError> {
+        match (metric, reading) {
+            (Metric::Resource { resource, container, target }, Reading::Pods(metrics)) => {
+                let container = container.as_deref();
+                self.per_pod(
+                    metrics,
+                    match *target {
+                        PerPodTarget::Utilization(percent) => Target::Utilization { percent, resource, container },
+                        PerPodTarget::AverageMilli(milli) => {
+                            Target::Average { milli, is_cpu: *resource == ResourceName::Cpu }
+                        }
+                    },
+                )
+            }
+            (Metric::Pods { average_milli, .. }, Reading::Pods(metrics)) => {
+                self.per_pod(metrics, Target::Average { milli: *average_milli, is_cpu: false })
+            }
+            (Metric::Object { target, .. }, Reading::Object(usage)) => match *target {
+                TotalTarget::Milli(target) => self.by_value(usage, target),
+                TotalTarget::AverageMilli(target) => Ok(self.by_average(usage, target)),
+            },
+            (Metric::External { target, .. }, Reading::External(items)) => match *target {
+                TotalTarget::Milli(target) => self.by_value(total::sum(items), target),
+                TotalTarget::AverageMilli(target) => {
+                    let usage = total::sum_for_average(items);
+                    let proposal = self.by_average(usage, target);
+                    // As large as can be is reported as it is.
+                    let value = if usage == i64::MAX { Value::Average { milli: usage } } else { proposal.value };
+                    Ok(Proposal { value, ..proposal })
+                }
+            },
+            _ => Err(MetricError::WrongReading),
+        }
+    }
+
+    fn per_pod(&self, metrics: &PodMetrics, target: Target<'_>) -> Result<Proposal, MetricError> {
+        let Self { pods, spec_replicas: current_replicas, tolerance, delays, now, .. } = *self;
+        Input { pods, metrics, current_replicas, tolerance, delays, now }.propose(target)
+    }
+
+    fn by_value(&self, usage: i64, target: i64) -> Result<Proposal, MetricError> {
+        total::by_value(usage, target, self.spec_replicas, self.tolerance, self.pods)
+    }
+
+    fn by_average(&self, usage: i64, target: i64) -> Proposal {
+        total::by_average(usage, target, self.status_replicas, self.tolerance)
+    }
+}
+
+/// As the controller names a metric in its messages.
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resource { resource, container, target } => {
+                let container = if container.is_some() { "container " } else { "" };
+                write!(f, "{resource} {container}resource")?;
+                match target {
+                    PerPodTarget::Utilization(_) => f.write_str(" utilization (percentage of request)"),
+                    PerPodTarget::AverageMilli(_) => Ok(()),
+                }
+            }
+            Self::Pods { name, .. } => write!(f, "pods metric {name}"),
+            // As the controller has it: it takes this text from the external metric.
+            Self::Object { name, target: TotalTarget::AverageMilli(_), .. } => write!(f, "external metric {name}(nil)"),
+            Self::Object { kind, name, .. } => write!(f, "{kind} metric {name}"),
+            Self::External { name, selector, .. } => {
+                write!(f, "external metric {name}({})", selector.as_deref().unwrap_or("nil"))
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! How far a workload may go at once: from the count at the beginning of each policy's period, so many pods or percent.
+//!
+//! Source: upstream `horizontal.go` (`calculateScaleUpLimitWithScalingRules`, `calculateScaleDownLimitWithBehaviors`).
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::behavior::{Policy, PolicyKind, ScaleDown, ScaleUp, SelectPolicy};
+use super::recommendations::before;
+
+/// How many pods were added, or taken away, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes(Vec<(Timestamp, i32)>);
+
+impl Changes {
+    /// Remembers a change. One that all of these policies look back past gives way to it, as in the controller: policies of the other
+    /// direction may still see the rest.
+    pub(super) fn add(&mut self, pods: i32, policies: &[Policy], now: Timestamp) {
+        let longest = policies.iter().map(|policy| policy.period_seconds).max().unwrap_or(0);
+        let edge = before(now, SignedDuration::from_secs(longest.into()));
+        match self.0.iter_mut().rfind(|(at, _)| *at < edge) {
+            Some(outdated) => *outdated = (now, pods),
+            None => self.0.push((now, pods)),
+        }
+    }
+
+    fn within(&self, period_seconds: i32, now: Timestamp) -> i32 {
+        let edge = before(now, SignedDuration::from_secs(period_seconds.into()));
+        let recent = self.0.iter().filter(|(at, _)| *at > edge);
+        recent.fold(0, |sum, (_, pods)| sum.saturating_add(*pods))
+    }
+}
+
+/// Changes in both directions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Events {
+    pub(super) up: Changes,
+    pub(super) down: Changes,
+}
+
+impl Events {
+    /// How many there were when the period of a policy began.
+    fn at_start(&self, policy: &Policy, current: i32, now: Timestamp) -> i32 {
+        let (added, removed) =
+            (self.up.within(policy.period_seconds, now), self.down.within(policy.period_seconds, now));
+        current.saturating_sub(added).saturating_add(removed)
+    }
+
+    /// The most that the rules allow now.
+    pub(super) fn ceiling(&self, rules: &ScaleUp, current: i32, now: Timestamp) -> i32 {
+        let limits = rules.policies.iter().map(|policy| {
+            let start = self.at_start(policy, current, now);
+            match policy.kind {
+                PolicyKind::Pods => start.saturating_add(policy.value),
+                // Rounded up, so that a small percentage of few pods is still one.
+                PolicyKind::Percent => (f64::from(start) * (1.0 + f64::from(policy.value) / 100.0)).ceil() as i32,
+            }
+        });
+        let limit = match rules.select {
+            SelectPolicy::Disabled => None,
+            SelectPolicy::Max => limits.max(),
+            SelectPolicy::Min => limits.min(),
+        };
+        limit.unwrap_or(current).max(current)
+    }
+
+    /// The least that the rules allow now. The policy that changes most gives the smallest number.
+    pub(super) fn floor(&self, rules: &ScaleDown, current: i32, now: Timestamp) -> i32 {
+        let limits = rules.policies.iter().map(|policy| {
+            let start = self.at_start(policy, current, now);
+            match policy.kind {
+                PolicyKind::Pods => start.saturating_sub(policy.value),
+                PolicyKind::Percent => (f64::from(start) * (1.0 - f64::from(policy.value) / 100.0)) as i32,
+            }
+        });
+        let limit = match rules.select {
+            SelectPolicy::Disabled => None,
+            SelectPolicy::Max => limits.min(),
+            SelectPolicy::Min => limits.max(),
+        };
+        limit.unwrap_or(current).min(current)
+    }
+}

@@ -1,0 +1,191 @@
+//! Windows over midnight, over changes of clocks and over one another; holidays; and schedules against a walk by the minute.
+
+use jiff::civil::{Date, DateTime, date};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, Unit};
+use proptest::prelude::*;
+use scaling::cron::{CronReplicas, Schedule, Window, cron_replicas, time_zone};
+
+fn window(zone: &str, start: &str, end: &str) -> Window {
+    Window::new(Some(zone), start, end, 5).expect("a window")
+}
+
+/// The minutes around which the window opens or closes, from one local time to another.
+fn changes(window: &Window, zone: &str, from: DateTime, to: DateTime) -> Vec<(String, bool)> {
+    let zone = time_zone(zone).expect("a zone");
+    let (from, to) = (zone.to_timestamp(from).expect("a time"), zone.to_timestamp(to).expect("a time"));
+    let (mut changes, mut before, mut time) = (Vec::new(), None, from);
+    while time < to {
+        let is_open = window.is_open(time);
+        if before.is_some_and(|before| before != is_open) {
+            changes.push((time.to_zoned(zone.clone()).strftime("%d %H:%M %Z").to_string(), is_open));
+        }
+        before = Some(is_open);
+        time += SignedDuration::from_mins(1);
+    }
+    changes
+}
+
+fn check(window: &Window, zone: &str, from: Date, days: i8, expected: &[(&str, bool)]) {
+    let to = from.saturating_add(jiff::Span::new().days(days));
+    let noon = |date: Date| date.at(12, 0, 0, 0);
+    let found = changes(window, zone, noon(from), noon(to));
+    let expected: Vec<_> = expected.iter().map(|(at, is_open)| ((*at).to_owned(), *is_open)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_window_over_midnight_is_open_until_the_morning() {
+    let night = window("Asia/Tokyo", "0 22 * * *", "0 6 * * *");
+    check(&night, "Asia/Tokyo", date(2026, 5, 1), 1, &[("01 22:00 JST", true), ("02 06:00 JST", false)]);
+}
+
+#[test]
+fn clocks_that_jump_forward_or_back_move_no_window_by_the_clock() {
+    let day = window("Europe/Berlin", "0 9 * * *", "0 18 * * *");
+    let spring = [("28 18:00 CET", false), ("29 09:00 CEST", true)];
+    check(&day, "Europe/Berlin", date(2026, 3, 28), 1, &spring);
+    let autumn = [("24 18:00 CEST", false), ("25 09:00 CET", true)];
+    check(&day, "Europe/Berlin", date(2026, 10, 24), 1, &autumn);
+}
+
+#[test]
+fn a_window_opens_at_the_change_when_its_time_is_left_out_and_stays_closed_before() {
+    let early = window("America/New_York", "30 2 * * *", "0 5 * * *");
+    let expected = [("08 03:00 EDT", true), ("08 05:00 EDT", false)];
+    check(&early, "America/New_York", date(2026, 3, 7), 1, &expected);
+}
+
+#[test]
+fn a_window_opens_and_closes_once_when_its_times_come_twice() {
+    let early = window("America/New_York", "30 1 * * *", "0 5 * * *");
+    let expected = [("01 01:30 EDT", true), ("01 05:00 EST", false)];
+    check(&early, "America/New_York", date(2026, 10, 31), 1, &expected);
+    let short = window("Australia/Lord_Howe", "45 1 * * *", "30 3 * * *");
+    let expected = [("05 01:45 +11", true), ("05 03:30 +1030", false)];
+    check(&short, "Australia/Lord_Howe", date(2026, 4, 4), 1, &expected);
+}
+
+#[test]
+fn a_window_does_not_open_on_a_holiday_but_one_of_the_evening_before_goes_on() {
+    let day = window("Europe/Berlin", "0 9 * * *", "0 18 * * *").except([date(2026, 12, 25), date(2026, 12, 26)]);
+    let expected = [("24 18:00 CET", false), ("27 09:00 CET", true)];
+    check(&day, "Europe/Berlin", date(2026, 12, 24), 3, &expected);
+    let night = window("Europe/Berlin", "0 22 * * *", "0 6 * * *").except([date(2026, 12, 25)]);
+    let expected = [("24 22:00 CET", true), ("25 06:00 CET", false), ("26 22:00 CET", true), ("27 06:00 CET", false)];
+    check(&night, "Europe/Berlin", date(2026, 12, 24), 3, &expected);
+}
+
+#[test]
+fn of_windows_that_overlap_the_largest_counts_and_without_one_the_minimum_or_what_there_is() {
+    let at = |replicas, start: &str, end: &str| Window::new(None, start, end, replicas).expect("a window");
+    let windows =
+        [at(10, "0 8 * * *", "0 20 * * *"), at(30, "0 12 * * *", "0 14 * * *"), at(1, "0 8 * * *", "0 9 * * *")];
+    let check = |time: &str, kept, expected| {
+        let now = format!("2026-06-01T{time}:00Z").parse().expect("a time");
+        assert_eq!(cron_replicas(&windows, CronReplicas { min: 2, kept }, now), expected, "{time}");
+    };
+    check("08:30", None, 10);
+    check("12:00", None, 30);
+    check("13:59", Some(50), 30);
+    check("14:00", None, 10);
+    check("20:00", None, 2);
+    check("20:00", Some(10), 10);
+    let only_one = [at(1, "0 8 * * *", "0 9 * * *")];
+    let now = "2026-06-01T08:30:00Z".parse().expect("a time");
+    assert_eq!(cron_replicas(&only_one, CronReplicas { min: 2, kept: None }, now), 2, "never below the minimum");
+}
+
+#[test]
+fn what_is_no_window_is_refused_with_the_field_that_is_wrong() {
+    let check = |zone, start: &str, end: &str, expected: &str| {
+        let error = Window::new(Some(zone), start, end, 1).expect_err(start);
+        assert_eq!(error.to_string(), expected);
+    };
+    check("Mars/Olympus", "0 8 * * *", "0 9 * * *", "timezone: the time zone \"Mars/Olympus\" is not known");
+    check("UTC", "", "0 9 * * *", "start: there must be five fields, not 0");
+    check("UTC", "0 8 * * 7", "0 9 * * *", "start: day of week: \"7\" is not understood");
+    check("UTC", "0 8 * * *", "0 9,, * * *", "end: hour: \"\" is not understood");
+    check("UTC", "0 8 * * *", "*/0 9 * * *", "end: minute: \"*/0\" is not understood");
+    check("UTC", "0 8 * * *", "9-5 * * * *", "end: minute: \"9-5\" is not understood");
+    check("UTC", "@noon", "0 9 * * *", "start: \"@noon\" is not understood");
+    check("UTC", "@every soon", "0 9 * * *", "start: \"@every soon\" is not understood");
+    check("UTC", "TZ=Mars/Olympus 0 8 * * *", "0 9 * * *", "start: the time zone \"Mars/Olympus\" is not known");
+}
+
+fn field(first: u8, last: u8) -> impl Strategy<Value = String> {
+    let number = first..=last;
+    prop_oneof![
+        2 => Just("*".to_owned()),
+        2 => number.clone().prop_map(|value| value.to_string()),
+        1 => (number.clone(), number.clone()).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b))),
+        1 => (number, 2..20_u8).prop_map(|(value, step)| format!("{value}/{step}")),
+        1 => (2..20_u8).prop_map(|step| format!("*/{step}")),
+    ]
+}
+
+const ZONES: [&str; 5] = ["UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo"];
+
+/// Whether a field, as the strategy writes it, holds a value.
+fn holds(field: &str, value: i8) -> bool {
+    let number = |text: &str| text.parse::<i8>().expect("a number");
+    match field.split_once('/') {
+        Some(("*", step)) => value % number(step) == 0,
+        Some((from, step)) => value >= number(from) && (value - number(from)) % number(step) == 0,
+        None if field == "*" => true,
+        None => field
+            .split_once('-')
+            .map_or_else(|| number(field) == value, |(from, to)| (number(from)..=number(to)).contains(&value)),
+    }
+}
+
+/// The same by trying every minute, between changes of clocks.
+fn by_walking(fields: &[String; 3], zone: &TimeZone, after: Timestamp, until: Timestamp) -> Option<Timestamp> {
+    let mut time = after.round(Unit::Minute).expect("a time") - SignedDuration::from_mins(1);
+    while time <= until {
+        let local = zone.to_datetime(time);
+        let weekday = local.weekday().to_sunday_zero_offset();
+        if time > after
+            && holds(&fields[0], local.minute())
+            && holds(&fields[1], local.hour())
+            && holds(&fields[2], weekday)
+        {
+            return Some(time);
+        }
+        time += SignedDuration::from_mins(1);
+    }
+    None
+}
+
+proptest! {
+    #[test]
+    fn the_next_time_is_the_one_that_walking_by_the_minute_finds(
+        minute in field(0, 59),
+        hour in field(0, 23),
+        weekday in field(0, 6),
+        zone in prop::sample::select(&ZONES),
+        // From the first of May on, when no clock is changed for two months in any of these zones.
+        seconds in 0..5_000_000_i64,
+    ) {
+        let zone = time_zone(zone).expect("a zone");
+        let start: Timestamp = "2026-05-01T00:00:00Z".parse().expect("a time");
+        let after = start + SignedDuration::from_secs(seconds);
+        let schedule: Schedule = format!("{minute} {hour} * * {weekday}").parse().expect("a cron");
+        let found = schedule.next(after, &zone).expect("a time");
+        let fields = [minute, hour, weekday];
+        prop_assert_eq!(by_walking(&fields, &zone, after, found), Some(found));
+        // And it is the last one when it has just come.
+        prop_assert_eq!(schedule.last(found, &zone), Some(found));
+        let just_before = found - SignedDuration::from_nanos(1);
+        prop_assert!(schedule.last(just_before, &zone).is_some_and(|last| last <= after));
+    }
+
+    #[test]
+    fn any_text_is_a_window_or_an_error(start in ".{0,40}", end in "[0-9*/?,@ -]{0,20}", zone in "[A-Za-z/_]{0,20}") {
+        if let Ok(window) = Window::new(Some(&zone), &start, &end, 1) {
+            for now in [Timestamp::MIN, Timestamp::UNIX_EPOCH, Timestamp::MAX] {
+                let _ = window.is_open(now);
+            }
+        }
+    }
+}

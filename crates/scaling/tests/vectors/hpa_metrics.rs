@@ -1,0 +1,175 @@
+//! Several metrics of the native autoscaler together.
+
+use jiff::Timestamp;
+use model::{Quantity, ResourceName};
+use scaling::hpa::{
+    Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget, Value, Workload,
+    combine,
+};
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use crate::cases::load;
+use crate::hpa_behavior::BehaviorObject;
+use crate::hpa_objects::{MetricValue, PodObject, pod_metrics, pods};
+
+#[derive(Deserialize)]
+struct Case {
+    behavior: Option<BehaviorObject>,
+    now: Timestamp,
+    metric_specs: Vec<Json>,
+    pods: Vec<PodObject>,
+    metrics: Option<Vec<MetricValue>>,
+    object_milli: i64,
+    external_milli: Vec<i64>,
+    spec_replicas: i32,
+    status_replicas: i32,
+    expect: Expected,
+}
+
+#[derive(Deserialize)]
+struct Expected {
+    error: bool,
+    metric: String,
+    replicas: i32,
+    scaling_active: Condition,
+    statuses: Vec<Json>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    reason: String,
+    status: String,
+}
+
+fn milli(quantity: &Json) -> i64 {
+    quantity.as_str().expect("a quantity").parse::<Quantity>().expect("a quantity").milli_value()
+}
+
+fn text(value: &Json) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+fn total_target(target: &Json) -> TotalTarget {
+    match text(&target["type"]).as_str() {
+        "Value" => TotalTarget::Milli(milli(&target["value"])),
+        "AverageValue" => TotalTarget::AverageMilli(milli(&target["averageValue"])),
+        other => panic!("target {other}"),
+    }
+}
+
+fn resource_metric(source: &Json) -> Metric {
+    let target = &source["target"];
+    Metric::Resource {
+        resource: ResourceName::from(source["name"].as_str().expect("a name")),
+        container: source["container"].as_str().map(str::to_owned),
+        target: match text(&target["type"]).as_str() {
+            "Utilization" => {
+                let percent = target["averageUtilization"].as_i64().expect("percent");
+                PerPodTarget::Utilization(i32::try_from(percent).expect("percent"))
+            }
+            "AverageValue" => PerPodTarget::AverageMilli(milli(&target["averageValue"])),
+            other => panic!("target {other}"),
+        },
+    }
+}
+
+fn metric(spec: &Json) -> Metric {
+    match text(&spec["type"]).as_str() {
+        "Resource" => resource_metric(&spec["resource"]),
+        "ContainerResource" => resource_metric(&spec["containerResource"]),
+        "Pods" => Metric::Pods {
+            name: text(&spec["pods"]["metric"]["name"]),
+            average_milli: milli(&spec["pods"]["target"]["averageValue"]),
+        },
+        "Object" => Metric::Object {
+            kind: text(&spec["object"]["describedObject"]["kind"]),
+            name: text(&spec["object"]["metric"]["name"]),
+            target: total_target(&spec["object"]["target"]),
+        },
+        "External" => Metric::External {
+            name: text(&spec["external"]["metric"]["name"]),
+            selector: None,
+            target: total_target(&spec["external"]["target"]),
+        },
+        other => panic!("metric {other}"),
+    }
+}
+
+/// What a status says about a metric, in thousandths: of a total, of an average, and in percent.
+fn reported(status: &Json) -> Option<(Option<i64>, Option<i64>, Option<i64>)> {
+    let source = status.as_object()?.iter().find(|(key, _)| *key != "type")?.1;
+    let current = &source["current"];
+    let quantity = |key: &str| current.get(key).map(milli);
+    Some((quantity("value"), quantity("averageValue"), current["averageUtilization"].as_i64()))
+}
+
+fn values(proposal: &Proposal) -> (Option<i64>, Option<i64>, Option<i64>) {
+    match proposal.value {
+        Value::Utilization { percent, average_milli } => (None, Some(average_milli), Some(percent.into())),
+        Value::Average { milli } => (None, Some(milli), None),
+        Value::Total { milli } => (Some(milli), None, None),
+    }
+}
+
+fn failure_reason(metric: &Metric) -> &'static str {
+    match metric {
+        Metric::Resource { container: None, .. } => "FailedGetResourceMetric",
+        Metric::Resource { .. } => "FailedGetContainerResourceMetric",
+        Metric::Pods { .. } => "FailedGetPodsMetric",
+        Metric::Object { .. } => "FailedGetObjectMetric",
+        Metric::External { .. } => "FailedGetExternalMetric",
+    }
+}
+
+impl Case {
+    fn proposals(&self, metrics: &[Metric]) -> Vec<Result<Proposal, MetricError>> {
+        let usual = Tolerance::default();
+        let tolerance = self.behavior.as_ref().map_or(usual, |written| written.to_behavior().tolerance(usual));
+        let workload = Workload {
+            pods: &pods(&self.pods),
+            spec_replicas: self.spec_replicas,
+            status_replicas: self.status_replicas,
+            tolerance,
+            delays: ReadinessDelays::default(),
+            now: self.now,
+        };
+        let values = pod_metrics(self.metrics.as_deref().unwrap_or_default());
+        let reading = |metric: &Metric| match metric {
+            Metric::Resource { .. } | Metric::Pods { .. } => Reading::Pods(&values),
+            Metric::Object { .. } => Reading::Object(self.object_milli),
+            Metric::External { .. } => Reading::External(&self.external_milli),
+        };
+        metrics.iter().map(|metric| workload.propose(metric, reading(metric))).collect()
+    }
+
+    fn check(&self, number: usize) {
+        let metrics: Vec<Metric> = self.metric_specs.iter().map(metric).collect();
+        let proposals = self.proposals(&metrics);
+        let found = combine(self.spec_replicas, &proposals);
+        let name = found.metric.map(|index| metrics[index].to_string()).unwrap_or_default();
+        let context = format!("case {number}: {proposals:?}");
+        assert_eq!(found.replicas.unwrap_or(-1), self.expect.replicas, "{context}");
+        assert_eq!(name, self.expect.metric, "{context}");
+        assert_eq!(found.failed.is_some(), self.expect.error, "{context}");
+        let active = &self.expect.scaling_active;
+        match (found.replicas, found.failed) {
+            (Some(_), _) => assert_eq!((active.reason.as_str(), active.status.as_str()), ("ValidMetricFound", "True")),
+            (None, Some(index)) => {
+                let reason = failure_reason(&metrics[index]);
+                assert_eq!((active.reason.as_str(), active.status.as_str()), (reason, "False"), "{context}");
+            }
+            (None, None) => panic!("{context}: nothing found, nothing failed"),
+        }
+        for (status, proposal) in self.expect.statuses.iter().zip(&proposals) {
+            assert_eq!(reported(status), proposal.as_ref().ok().map(values), "{context}");
+        }
+    }
+}
+
+#[test]
+fn vectors_hpa_metrics() {
+    for (number, case) in load::<Case>("hpa/metrics").into_iter().enumerate() {
+        case.check(number);
+    }
+}

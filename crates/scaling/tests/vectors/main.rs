@@ -1,0 +1,12 @@
+//! Comparison with inputs and outputs recorded by running the Kubernetes HPA controller and Crane.
+//!
+//! The recordings are in `tests/vectors` of the repository; `PLIMSOLL_VECTORS` names another folder of the same form.
+
+mod cases;
+mod crane_cron;
+mod crane_external;
+mod crane_replicas;
+mod hpa_behavior;
+mod hpa_metrics;
+mod hpa_objects;
+mod hpa_replicas;
