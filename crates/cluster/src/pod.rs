@@ -130,7 +130,7 @@ impl Pod {
     }
 
     /// The same, with what it says while it runs.
-    pub(crate) fn trim_running(pod: v1::Pod, keeps_placement: bool) -> Self {
+    pub fn trim_running(pod: v1::Pod, keeps_placement: bool) -> Self {
         let running = Some(Arc::new(Running::trim(&pod)));
         Self { running, ..Self::trim(pod, keeps_placement) }
     }

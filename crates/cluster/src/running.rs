@@ -17,6 +17,10 @@ const PREFIXES: [&str; 3] = ["vpa", "plimsoll.dev/", "updater.plimsoll.dev/"];
 pub struct Running {
     /// When the pod was made.
     pub created_at: Option<Timestamp>,
+    /// Number of the last change of its specification.
+    pub generation: Option<i64>,
+    /// Number of the last such change that the kubelet has taken notice of.
+    pub observed_generation: Option<i64>,
     /// The node that it is bound to; none before it is.
     pub node: Option<String>,
     /// Whether it was deleted and is on its way out.
@@ -50,6 +54,8 @@ pub struct ResizeCondition {
     pub reason: String,
     /// In a sentence.
     pub message: String,
+    /// Since when it holds, or does not.
+    pub since: Option<Timestamp>,
     /// The generation of the pod that it is about.
     pub observed_generation: Option<i64>,
 }
@@ -93,6 +99,8 @@ impl Running {
         let init_statuses = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
         Self {
             created_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            generation: metadata.generation,
+            observed_generation: status.and_then(|status| status.observed_generation),
             node: spec.and_then(|spec| spec.node_name.clone()).filter(|node| !node.is_empty()),
             is_terminating: metadata.deletion_timestamp.is_some(),
             ready_since: ready
@@ -129,6 +137,7 @@ impl ResizeCondition {
             holds: condition.status == "True",
             reason: condition.reason.clone().unwrap_or_default(),
             message: condition.message.clone().unwrap_or_default(),
+            since: condition.last_transition_time.as_ref().map(|time| time.0),
             observed_generation: condition.observed_generation,
         })
     }
@@ -165,7 +174,7 @@ mod tests {
     fn what_moves_or_resizes_a_pod_is_kept() {
         let pod = json!({
             "metadata": {
-                "name": "web-1", "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T02:00:00Z",
+                "name": "web-1", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T02:00:00Z",
                 "annotations": {"vpaObservedContainers": "app", "vpaCpuStartupBoost/app": "{}", "other": "x"},
             },
             "spec": {
@@ -182,6 +191,7 @@ mod tests {
             },
             "status": {
                 "qosClass": "Burstable",
+                "observedGeneration": 2,
                 "conditions": [
                     {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T01:00:00Z"},
                     {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "later",
@@ -197,6 +207,7 @@ mod tests {
         assert_eq!(running.annotations.keys().collect::<Vec<_>>(), ["vpaCpuStartupBoost/app", "vpaObservedContainers"]);
         assert_eq!((running.node.as_deref(), running.priority, running.is_terminating), (Some("n1"), 7, true));
         assert_eq!(running.ready_since.map(|time| time.to_string()).as_deref(), Some("2026-01-01T01:00:00Z"));
+        assert_eq!((running.generation, running.observed_generation), (Some(3), Some(2)));
         let [resize] = running.resizes.as_slice() else { panic!("one condition") };
         assert_eq!((resize.stage, resize.holds, resize.reason.as_str()), (ResizeStage::Pending, true, "Deferred"));
         let [app] = running.containers.as_slice() else { panic!("one container") };

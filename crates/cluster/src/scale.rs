@@ -68,7 +68,7 @@ impl Entry for ReadScale {
 
 impl ScaleKey {
     /// The key of a workload's scale subresource; an error if its `apiVersion` is neither a version nor `group/version`.
-    pub(crate) fn of(workload: &WorkloadRef) -> Result<Self, String> {
+    pub fn of(workload: &WorkloadRef) -> Result<Self, String> {
         let group = match workload.api_version.split('/').collect::<Vec<_>>().as_slice() {
             [_version] => "",
             [group, _version] => group,

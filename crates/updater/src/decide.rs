@@ -1,0 +1,92 @@
+//! Which running pods get another size now, in which way and in which order: a function of what is seen of the cluster, what is
+//! remembered, and the time. No input or output here.
+//!
+//! * `matching.rs`: which pods are under which autoscaler
+//! * `priority.rs`, `requirements.rs`, `observed.rs`: which of them want another size, and how badly
+//! * `group.rs`, `budgets.rs`: how many may be away at a time
+//! * `memory.rs`: what is on its way and not seen yet, and what was refused
+//! * `act.rs`: what comes out
+
+mod act;
+mod budgets;
+mod group;
+mod matching;
+mod members;
+mod memory;
+mod moment;
+mod observed;
+mod pass;
+mod priority;
+mod requirements;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{ObjectKey, View};
+use model::Recommendation;
+
+pub use act::{Act, Outcome, Skip, SkipReason, What, Why};
+pub use group::Disruption;
+pub use memory::Memory;
+pub use moment::Moment;
+pub use settings::Settings;
+
+/// What is seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// The cluster.
+    pub view: &'a View,
+    /// Recommendations that are newer than those in the status of the autoscalers, by the autoscalers' unique identifiers.
+    pub recommendations: &'a BTreeMap<String, Arc<Recommendation>>,
+    /// Why nothing at all may be done, if so.
+    pub halt: Option<Halt>,
+    /// Autoscalers, by unique identifier, whose recommendations are frozen for want of usage.
+    pub frozen: &'a BTreeSet<String>,
+}
+
+/// Why nothing at all may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Halt {
+    /// Somebody threw the switch that stops everything.
+    Stopped,
+    /// The webhook does not say that it lives: evicted pods would come back as they were.
+    WebhookGone,
+    /// What is seen of the cluster may be out of date, or from before this replica took the lead.
+    ViewStale,
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// What to do, the most urgent first.
+    pub acts: Vec<Act>,
+    /// Which pods want another size and do not get it.
+    pub skips: Vec<Skip>,
+    /// What was found, by autoscaler.
+    pub tallies: Vec<Tally>,
+    /// After how long something is due although nothing changed.
+    pub wake_in: Option<Duration>,
+}
+
+/// What was found of one autoscaler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    /// The autoscaler.
+    pub autoscaler: ObjectKey,
+    /// Pods under it.
+    pub controlled: usize,
+    /// Pods that may be evicted.
+    pub evictable: usize,
+    /// Pods that may be resized where they run.
+    pub resizable: usize,
+}
+
+/// What is to be done now. `memory` forgets what the view shows.
+pub fn decide(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, now: Moment) -> Plan {
+    pass::pass(scene, memory, settings, now)
+}

@@ -1,0 +1,177 @@
+//! How many pods of one controller may be away: the pods of one autoscaler that have the same direct owner, so that the
+//! old and the new `ReplicaSet` of a rollout are two groups.
+//!
+//! Two rules, and both must hold. Upstream's goes by pods that run: more than `configured - tolerance` of them, less those
+//! already taken, where `tolerance` is the tolerated share of `configured`, rounded down; a whole group that tolerates none may
+//! lose one. Ours goes by pods that serve: a pod that is ready is not taken when fewer than that would be left, so that one
+//! that was taken counts until its replacement is ready, whoever took it. Source: upstream
+//! `pkg/updater/restriction/pods_restriction_factory.go` and `pods_eviction_restriction.go`.
+
+use super::settings::Settings;
+
+/// What a pod of the group does now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is bound to a node, but has not started.
+    Pending,
+    /// It runs.
+    Running {
+        /// Whether it serves: it is ready, and no restart of ours is still to come.
+        serves: bool,
+    },
+}
+
+/// What is to be done to a pod, as far as the group is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disruption {
+    /// It goes.
+    Eviction,
+    /// It stays, and some of its containers are restarted.
+    Restart,
+    /// It stays as it is.
+    Resize,
+}
+
+/// The pods of one controller, as numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Group {
+    /// How many there should be.
+    pub(super) configured: i64,
+    /// How many of those may be away.
+    pub(super) tolerance: i64,
+    /// Pods that have not started.
+    pub(super) pending: i64,
+    /// Pods that run.
+    pub(super) running: i64,
+    /// Pods that serve.
+    pub(super) serving: i64,
+    /// Whether there are so few that only resizes are allowed that disrupt nothing.
+    pub(super) below_min_replicas: bool,
+    /// Running pods that were taken and still count as running.
+    taken: i64,
+    /// Those of them that served.
+    taken_serving: i64,
+}
+
+/// The least number of live pods for which a group is dealt with: what the autoscaler says, else the flag.
+pub(super) fn required_replicas(of_autoscaler: Option<i32>, settings: &Settings) -> i64 {
+    of_autoscaler.map_or(settings.min_replicas, i64::from)
+}
+
+impl Group {
+    /// The group of these pods. Those that were evicted and are still seen count as gone.
+    pub(super) fn new(
+        standings: impl IntoIterator<Item = Standing>,
+        configured: i64,
+        required: i64,
+        tolerance: f64,
+    ) -> Self {
+        let (mut pending, mut running, mut serving) = (0, 0, 0);
+        for standing in standings {
+            match standing {
+                Standing::Pending => pending += 1,
+                Standing::Running { serves } => {
+                    running += 1;
+                    serving += i64::from(serves);
+                }
+            }
+        }
+        Self {
+            configured,
+            tolerance: (configured as f64 * tolerance) as i64,
+            pending,
+            running,
+            serving,
+            below_min_replicas: pending + running < required,
+            taken: 0,
+            taken_serving: 0,
+        }
+    }
+
+    /// Upstream's rule: whether one more running pod may be taken.
+    pub(super) fn has_room(&self) -> bool {
+        let enough = self.running - self.taken > self.configured - self.tolerance;
+        enough || (self.configured == self.running && self.tolerance == 0 && self.taken == 0)
+    }
+
+    /// Whether this may be done to a pod that stands so.
+    pub(super) fn allows(&self, disruption: Disruption, standing: Standing) -> bool {
+        let Standing::Running { serves } = standing else {
+            return disruption == Disruption::Eviction;
+        };
+        let keeps_serving = disruption == Disruption::Resize || !serves || self.one_less_may_serve();
+        self.has_room() && keeps_serving && (disruption == Disruption::Resize || !self.below_min_replicas)
+    }
+
+    /// Our rule: whether enough pods serve when one more does not.
+    fn one_less_may_serve(&self) -> bool {
+        let away = self.configured - (self.serving - self.taken_serving - 1);
+        away <= self.tolerance.max(1)
+    }
+
+    /// Counts what is done, or is on its way.
+    pub(super) fn take(&mut self, disruption: Disruption, standing: Standing) {
+        let Standing::Running { serves } = standing else { return };
+        self.taken += 1;
+        self.taken_serving += i64::from(serves && disruption != Disruption::Resize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UP: Standing = Standing::Running { serves: true };
+    const DOWN: Standing = Standing::Running { serves: false };
+
+    /// How many of the pods can be evicted one after the other, in their order.
+    fn check(pods: &[(usize, Standing)], configured: i64, expected: usize) {
+        let pods: Vec<Standing> =
+            pods.iter().flat_map(|(count, standing)| std::iter::repeat_n(*standing, *count)).collect();
+        let mut group = Group::new(pods.iter().copied(), configured, 1, 0.5);
+        let mut evicted = 0;
+        for pod in &pods {
+            if group.allows(Disruption::Eviction, *pod) {
+                group.take(Disruption::Eviction, *pod);
+                evicted += 1;
+            }
+        }
+        assert_eq!(evicted, expected, "{pods:?} of {configured}");
+    }
+
+    #[test]
+    fn as_many_may_go_as_are_tolerated() {
+        check(&[(1, UP)], 1, 1);
+        check(&[(2, UP)], 2, 1);
+        check(&[(3, UP)], 3, 1);
+        check(&[(10, UP)], 10, 5);
+        check(&[(8, UP)], 10, 3);
+        check(&[(5, UP)], 10, 0);
+    }
+
+    #[test]
+    fn pods_that_have_not_started_may_always_go() {
+        check(&[(3, Standing::Pending)], 3, 3);
+        check(&[(2, Standing::Pending), (5, UP)], 10, 2);
+    }
+
+    #[test]
+    fn a_replacement_counts_once_it_is_ready() {
+        check(&[(5, DOWN), (5, UP)], 10, 5);
+        check(&[(5, UP), (5, DOWN)], 10, 5);
+        let mut group = Group::new([DOWN, UP, UP, UP], 4, 1, 0.5);
+        assert!(group.allows(Disruption::Eviction, UP));
+        group.take(Disruption::Eviction, UP);
+        assert!(!group.allows(Disruption::Eviction, UP), "two of four are away");
+        assert!(group.allows(Disruption::Eviction, DOWN), "it does not serve anyhow");
+        assert!(group.allows(Disruption::Resize, UP), "it goes on serving");
+        assert!(!group.allows(Disruption::Restart, UP));
+    }
+
+    #[test]
+    fn a_small_group_is_left_alone() {
+        let group = Group::new([UP], 1, 2, 0.5);
+        assert!(group.below_min_replicas);
+        assert!(!group.allows(Disruption::Eviction, UP) && group.allows(Disruption::Resize, UP));
+    }
+}

@@ -1,0 +1,127 @@
+//! How much a pod wants another size: by how far what it asks for is from what is recommended.
+//!
+//! Outside the bounds it is changed at once; within, only when it is old enough and the difference is large enough. Source:
+//! upstream `pkg/updater/priority/priority_processor.go` and `update_priority_calculator.go`.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use api::vpa::{ContainerScalingMode, VerticalPodAutoscalerSpec};
+use cluster::{Pod, Running, Specified};
+use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName};
+
+use super::moment::Moment;
+use super::observed::Observed;
+use super::settings::Settings;
+
+/// The word of the kubelet for a kill for want of memory.
+const OOM_KILLED: &str = "OOMKilled";
+
+/// How much a pod wants another size.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Priority {
+    /// Whether a request lies outside the recommended bounds, or is missing.
+    pub(super) outside: bool,
+    /// Whether it should ask for more of something.
+    pub(super) scale_up: bool,
+    /// The sum over resources of the relative difference between target and requests.
+    pub(super) difference: f64,
+}
+
+/// What a container of the specification asks for in effect.
+pub(super) fn requests(container: &Specified) -> Option<&ResourceList> {
+    match &container.reported {
+        Some([requests, _]) => Some(requests),
+        None => container.requests.as_ref(),
+    }
+}
+
+/// The recommendation for one container.
+pub(super) fn recommended<'a>(recommendation: &'a Recommendation, name: &str) -> Option<&'a ContainerRecommendation> {
+    recommendation.containers.iter().find(|container| container.container_name == name)
+}
+
+impl Priority {
+    /// The priority of a pod, given its own recommendation.
+    pub(super) fn of(running: &Running, recommendation: &Recommendation) -> Self {
+        let observed = Observed::of(running);
+        let mut sums: Vec<(&ResourceName, i64, i64)> = Vec::new();
+        let mut priority = Self::default();
+        for container in running.containers.iter().filter(|container| observed.includes(&container.name)) {
+            let Some(recommended) = recommended(recommendation, &container.name) else { continue };
+            for (name, target) in recommended.target.iter() {
+                let request = requests(container).and_then(|requests| requests.get(name));
+                let target_milli = target.milli_value();
+                let index = sums.iter().position(|(other, ..)| *other == name).unwrap_or_else(|| {
+                    sums.push((name, 0, 0));
+                    sums.len() - 1
+                });
+                let (_, requested, wanted) = &mut sums[index];
+                *wanted = wanted.saturating_add(target_milli);
+                let Some(request) = request else {
+                    priority.outside = true;
+                    priority.scale_up = true;
+                    continue;
+                };
+                *requested = requested.saturating_add(request.milli_value());
+                priority.scale_up |= target_milli > request.milli_value();
+                let too_low = recommended.lower_bound.get(name).is_some_and(|lower| request < lower);
+                let too_high = recommended.upper_bound.get(name).is_some_and(|upper| request > upper);
+                priority.outside |= too_low || too_high;
+            }
+        }
+        sums.sort_by_key(|(name, ..)| *name);
+        priority.difference = sums
+            .iter()
+            .map(|(_, requested, wanted)| {
+                let requested = (*requested as f64).max(1.0);
+                (requested - *wanted as f64).abs() / requested
+            })
+            .sum();
+        priority
+    }
+
+    /// Whether the pod is to be changed.
+    pub(super) fn is_enough(&self, pod: &Pod, quick_oom: bool, settings: &Settings, now: Moment) -> bool {
+        if self.outside || quick_oom {
+            return !(quick_oom && self.difference == 0.0);
+        }
+        let old = pod
+            .started_at
+            .is_some_and(|start| now.wall >= start && now.since(start) >= settings.lifetime_within_bounds);
+        old && self.difference >= settings.update_threshold
+    }
+
+    /// Those that grow first, then those that are further off.
+    pub(super) fn before(&self, other: &Self) -> Ordering {
+        other.scale_up.cmp(&self.scale_up).then_with(|| other.difference.total_cmp(&self.difference))
+    }
+}
+
+/// Whether a container of the pod was killed for want of memory soon after it had started.
+pub(super) fn had_quick_oom(
+    pod: &Pod,
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    settings: &Settings,
+    now: Moment,
+) -> bool {
+    let own = spec.update_policy.as_ref().and_then(|policy| policy.evict_after_oom_seconds);
+    let own = own.filter(|_| settings.per_autoscaler).and_then(|seconds| u64::try_from(seconds).ok());
+    let threshold = own.map_or(settings.quick_oom, Duration::from_secs);
+    let observed = Observed::of(running);
+    pod.containers.iter().any(|container| {
+        let policy = spec.container_policy(&container.name);
+        let is_off = policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off);
+        let killed = container.status.as_ref().and_then(|status| status.last_termination.as_ref());
+        let Some(killed) =
+            killed.filter(|killed| !is_off && observed.includes(&container.name) && killed.reason == OOM_KILLED)
+        else {
+            return false;
+        };
+        let (Some(began), Some(ended)) = (killed.started_at, killed.finished_at) else { return false };
+        let counts = settings.quick_oom_counts_for.is_none_or(|counts| now.since(ended) <= counts);
+        let lived = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
+        counts && lived < threshold
+    })
+}

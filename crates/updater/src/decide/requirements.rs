@@ -1,0 +1,37 @@
+//! Conditions that the owner of a workload sets on changing its pods (`evictionRequirements`).
+//!
+//! They hold back resizes too, as upstream's do. Source: upstream
+//! `pkg/updater/priority/scaling_direction_pod_eviction_admission.go`.
+
+use api::vpa::{EvictionChangeRequirement, EvictionRequirement, VerticalPodAutoscalerSpec};
+use cluster::Running;
+use model::{Recommendation, ResourceList, ResourceName};
+
+use super::priority::{recommended, requests};
+
+/// Whether the pod may be changed: for at least one container all conditions hold, or nothing is asked for yet.
+pub(super) fn admit(running: &Running, recommendation: &Recommendation, spec: &VerticalPodAutoscalerSpec) -> bool {
+    let Some(policy) = &spec.update_policy else { return true };
+    running.containers.iter().any(|container| {
+        let Some(recommended) = recommended(recommendation, &container.name) else { return false };
+        let requests = requests(container);
+        let asks = |name| requests.is_some_and(|requests| requests.get(&name).is_some());
+        if !asks(ResourceName::Cpu) || !asks(ResourceName::Memory) {
+            return true;
+        }
+        policy.eviction_requirements.iter().all(|requirement| holds(requirement, &recommended.target, requests))
+    })
+}
+
+fn holds(requirement: &EvictionRequirement, target: &ResourceList, requests: Option<&ResourceList>) -> bool {
+    let milli = |list: Option<&ResourceList>, name| {
+        list.and_then(|list| list.get(name)).map_or(0, model::Quantity::milli_value)
+    };
+    requirement.resources.iter().any(|name| {
+        let (target, request) = (milli(Some(target), name), milli(requests, name));
+        match requirement.change_requirement {
+            EvictionChangeRequirement::TargetHigherThanRequests => target > request,
+            EvictionChangeRequirement::TargetLowerThanRequests => target < request,
+        }
+    })
+}

@@ -1,0 +1,109 @@
+//! Whole decisions over a small cluster.
+
+mod world;
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::act::{Outcome, SkipReason, What, Why};
+use super::{Halt, Memory, Plan};
+use world::World;
+
+/// Names of the pods that are to be evicted.
+fn evicted(plan: &Plan) -> Vec<&str> {
+    let evictions = plan.acts.iter().filter(|act| act.what == What::Evict);
+    evictions.map(|act| act.pod.name.as_str()).collect()
+}
+
+/// Carries out the first `count` acts in the name of the memory alone: the cluster does not show it yet.
+fn carry_out(world: &World, memory: &mut Memory, plan: &Plan, outcome: &Outcome) {
+    for act in &plan.acts {
+        memory.begin(act, world.now);
+        memory.end(act, outcome, world.now);
+    }
+}
+
+const ACCEPTED: Outcome = Outcome::Accepted { generation: None };
+
+#[test]
+fn half_of_a_deployment_is_evicted_and_the_rest_once_that_is_back() {
+    let mut world = World::new();
+    world.deployment("web", 4, &json!({}));
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    assert_eq!(evicted(&plan), ["web-0", "web-1"]);
+    assert!(plan.acts.iter().all(|act| act.why == Why::OutsideBounds));
+    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    assert_eq!(world.decide(&mut memory).acts, [], "two are on their way");
+
+    world.delete("web-0");
+    world.delete("web-1");
+    assert_eq!(world.decide(&mut memory).acts, [], "two are gone");
+    world.pod("web", "web-4", &json!({"ready": false, "cpu": "1"}));
+    world.pod("web", "web-5", &json!({"ready": true, "cpu": "1"}));
+    assert_eq!(evicted(&world.decide(&mut memory)), ["web-2"], "one of two replacements is ready");
+}
+
+#[test]
+fn a_refused_eviction_is_tried_again_later() {
+    let mut world = World::new();
+    world.deployment("web", 2, &json!({}));
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    carry_out(&world, &mut memory, &plan, &Outcome::TooMany { retry_after: None });
+    let plan = world.decide(&mut memory);
+    assert_eq!(evicted(&plan), ["web-1"], "the other one may go meanwhile");
+    assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
+    world.now.steady += Duration::from_secs(1);
+    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"]);
+}
+
+#[test]
+fn an_eviction_of_which_nothing_was_heard_holds_its_place() {
+    let mut world = World::new();
+    world.deployment("web", 2, &json!({}));
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    carry_out(&world, &mut memory, &plan, &Outcome::Unknown);
+    assert_eq!(world.decide(&mut memory).acts, []);
+    world.now.steady += Duration::from_secs(1);
+    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"], "only the same one");
+}
+
+#[test]
+fn no_budget_is_asked_in_vain() {
+    let mut world = World::new();
+    world.deployment("web", 4, &json!({}));
+    world.budget("web", 1);
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    assert_eq!(evicted(&plan), ["web-0"]);
+    assert_eq!(
+        plan.skips.iter().map(|skip| skip.reason).collect::<Vec<_>>(),
+        [SkipReason::DisruptionBudget, SkipReason::DisruptionBudget, SkipReason::DisruptionBudget]
+    );
+    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    assert_eq!(world.decide(&mut memory).acts, [], "the budget's status does not show it yet");
+    world.budget("web-too", 4);
+    assert_eq!(World::reasons(&world.decide(&mut Memory::default())), [SkipReason::SeveralBudgets]);
+}
+
+#[test]
+fn a_workload_that_is_too_small_is_left_alone() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({}));
+    assert_eq!(world.decide(&mut Memory::default()).acts, []);
+    world.autoscaler("web", &json!({"minReplicas": 1}));
+    assert_eq!(evicted(&world.decide(&mut Memory::default())), ["web-0"]);
+}
+
+#[test]
+fn nothing_is_done_while_everything_is_halted() {
+    let mut world = World::new();
+    world.deployment("web", 2, &json!({}));
+    for halt in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
+        world.halt = Some(halt);
+        assert_eq!(world.decide(&mut Memory::default()).acts, []);
+    }
+}

@@ -1,0 +1,117 @@
+//! A small cluster to decide about: Deployments whose pods ask for too little CPU, unless said otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, View, WellKnown};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use serde_json::{Value, json};
+
+use super::super::act::SkipReason;
+use super::super::{Halt, Memory, Moment, Plan, Scene, Settings, decide};
+
+pub(super) struct World {
+    pub(super) view: View,
+    pub(super) settings: Settings,
+    pub(super) halt: Option<Halt>,
+    pub(super) now: Moment,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
+        let now = Moment { wall, steady: Duration::from_secs(100) };
+        Self { view: View::default(), settings: Settings::default(), halt: None, now }
+    }
+
+    pub(super) fn decide(&self, memory: &mut Memory) -> Plan {
+        let (recommendations, frozen) = (BTreeMap::new(), BTreeSet::new());
+        let scene = Scene { view: &self.view, recommendations: &recommendations, halt: self.halt, frozen: &frozen };
+        decide(&scene, memory, &self.settings, self.now)
+    }
+
+    /// A Deployment of so many pods with an autoscaler that recommends a whole core.
+    pub(super) fn deployment(&mut self, name: &str, replicas: i32, update_policy: &Value) {
+        let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {}});
+        let object = json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec});
+        let deployment: Deployment = serde_json::from_value(object).expect("a Deployment");
+        self.view.controllers_mut(WellKnown::Deployment).apply(Arc::new(Controller::from(deployment)));
+        let owner = owner("Deployment", name);
+        let object = json!({"metadata": {"namespace": "shop", "name": name, "ownerReferences": owner}, "spec": spec});
+        let set: ReplicaSet = serde_json::from_value(object).expect("a ReplicaSet");
+        self.view.controllers_mut(WellKnown::ReplicaSet).apply(Arc::new(Controller::from(set)));
+        self.autoscaler(name, update_policy);
+        for index in 0..replicas {
+            self.pod(name, &format!("{name}-{index}"), &json!({}));
+        }
+    }
+
+    pub(super) fn autoscaler(&mut self, name: &str, update_policy: &Value) {
+        let cpu = json!({"cpu": "1", "memory": "100Mi"});
+        let recommended =
+            json!({"containerName": "app", "target": cpu, "lowerBound": {"cpu": "900m"}, "upperBound": cpu});
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}")},
+            "spec": {
+                "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+                "updatePolicy": update_policy,
+            },
+            "status": {"recommendation": {"containerRecommendations": [recommended]}},
+        });
+        let object = api::vpa::parse(object).expect("an autoscaler");
+        self.view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", name), object }));
+    }
+
+    /// A pod; `with` says whether it is `ready` and how much `cpu` it asks for.
+    pub(super) fn pod(&mut self, app: &str, name: &str, with: &Value) {
+        let ready = if with["ready"] == json!(false) { "False" } else { "True" };
+        let cpu = with["cpu"].as_str().unwrap_or("100m");
+        let object = json!({
+            "metadata": {
+                "namespace": "shop", "name": name, "uid": format!("uid-{name}"), "labels": {"app": app}, "generation": 1,
+                "ownerReferences": owner("ReplicaSet", app),
+            },
+            "spec": {
+                "nodeName": "n1",
+                "containers": [{"name": "app", "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}}}],
+            },
+            "status": {
+                "phase": "Running", "startTime": "2026-01-01T11:00:00Z", "qosClass": "Burstable",
+                "conditions": [{"type": "Ready", "status": ready}],
+            },
+        });
+        let pod = Pod::trim_running(serde_json::from_value(object).expect("a pod"), false);
+        self.view.pods.apply(Arc::new(pod));
+    }
+
+    pub(super) fn delete(&mut self, pod: &str) {
+        self.view.pods.delete(&ObjectKey::new("shop", pod));
+    }
+
+    /// A budget over the pods of the app `web`.
+    pub(super) fn budget(&mut self, name: &str, allowed: i32) {
+        self.view.disruption_budgets.apply(Arc::new(DisruptionBudget {
+            key: ObjectKey::new("shop", name),
+            selector: "app=web".parse(),
+            generation: 1,
+            observed_generation: 1,
+            disruptions_allowed: allowed,
+            current_healthy: 4,
+            desired_healthy: 4 - allowed,
+            disrupted: BTreeSet::new(),
+            gives_up_unhealthy: false,
+        }));
+    }
+
+    /// The reasons of what is skipped, each once.
+    pub(super) fn reasons(plan: &Plan) -> Vec<SkipReason> {
+        let all: BTreeSet<SkipReason> = plan.skips.iter().map(|skip| skip.reason).collect();
+        all.into_iter().collect()
+    }
+}
+
+fn owner(kind: &str, name: &str) -> Value {
+    json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": format!("uid-{name}"), "controller": true}])
+}
