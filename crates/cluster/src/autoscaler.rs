@@ -81,6 +81,10 @@ impl Entry for Autoscaler {
     fn key(&self) -> ObjectKey {
         self.key.clone()
     }
+
+    fn about(&self) -> Option<WorkloadRef> {
+        Some(self.target().of_any_version())
+    }
 }
 
 #[cfg(test)]

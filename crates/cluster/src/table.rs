@@ -1,7 +1,9 @@
 //! Objects of one kind by key, changed by `apply`, `delete` and `reset`; each says what really changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use model::WorkloadRef;
 
 /// Namespace and name. Cluster-wide objects have an empty namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +34,11 @@ pub trait Entry: PartialEq {
 
     /// The object's key.
     fn key(&self) -> Self::Key;
+
+    /// The workload that the object is about, by which it is found too; none where nobody asks.
+    fn about(&self) -> Option<WorkloadRef> {
+        None
+    }
 }
 
 /// One difference between the table before and after. At least one side is there.
@@ -47,11 +54,12 @@ pub struct Change<T> {
 #[derive(Debug, Clone)]
 pub struct Table<T: Entry> {
     entries: BTreeMap<T::Key, Arc<T>>,
+    about: BTreeMap<WorkloadRef, BTreeSet<T::Key>>,
 }
 
 impl<T: Entry> Default for Table<T> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new() }
+        Self { entries: BTreeMap::new(), about: BTreeMap::new() }
     }
 }
 
@@ -71,6 +79,11 @@ impl<T: Entry> Table<T> {
         self.entries.range(key..).map(|(_, object)| object)
     }
 
+    /// The objects that are about this workload, by key.
+    pub fn about<'a>(&'a self, workload: &WorkloadRef) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
+        self.about.get(workload).into_iter().flatten().filter_map(|key| self.entries.get(key))
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -87,31 +100,46 @@ impl<T: Entry> Table<T> {
         if self.entries.get(&key).is_some_and(|old| *old == object) {
             return None;
         }
-        let old = self.entries.insert(key, Arc::clone(&object));
+        let old = self.entries.insert(key.clone(), Arc::clone(&object));
+        self.index(&key, old.as_deref(), Some(&object));
         Some(Change { old, new: Some(object) })
     }
 
     /// Takes the object away; none when there was none.
     pub fn delete(&mut self, key: &T::Key) -> Option<Change<T>> {
-        self.entries.remove(key).map(|old| Change { old: Some(old), new: None })
+        let old = self.entries.remove(key)?;
+        self.index(key, Some(&old), None);
+        Some(Change { old: Some(old), new: None })
     }
 
     /// Makes `objects` the whole content: what is not among them was deleted while nobody watched.
     pub fn reset(&mut self, objects: Vec<Arc<T>>) -> Vec<Change<T>> {
-        let mut gone = std::mem::take(&mut self.entries);
+        let mut gone: BTreeSet<T::Key> = self.entries.keys().cloned().collect();
         let mut changes = Vec::new();
         for object in objects {
-            let key = object.key();
-            let old = gone.remove(&key);
-            if old.as_ref() == Some(&object) {
-                self.entries.insert(key, old.unwrap_or(object));
-            } else {
-                self.entries.insert(key, Arc::clone(&object));
-                changes.push(Change { old, new: Some(object) });
+            gone.remove(&object.key());
+            changes.extend(self.apply(object));
+        }
+        changes.extend(gone.iter().filter_map(|key| self.delete(key)));
+        changes
+    }
+
+    fn index(&mut self, key: &T::Key, old: Option<&T>, new: Option<&T>) {
+        let (old, new) = (old.and_then(T::about), new.and_then(T::about));
+        if old == new {
+            return;
+        }
+        if let Some(workload) = old
+            && let Some(keys) = self.about.get_mut(&workload)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.about.remove(&workload);
             }
         }
-        changes.extend(gone.into_values().map(|old| Change { old: Some(old), new: None }));
-        changes
+        if let Some(workload) = new {
+            self.about.entry(workload).or_default().insert(key.clone());
+        }
     }
 }
 
@@ -131,6 +159,13 @@ mod tests {
         fn key(&self) -> u8 {
             self.0
         }
+        fn about(&self) -> Option<WorkloadRef> {
+            (self.1 > 0).then(|| workload(self.1))
+        }
+    }
+
+    fn workload(number: u8) -> WorkloadRef {
+        WorkloadRef { name: number.to_string(), ..WorkloadRef::default() }
     }
 
     fn things(pairs: &[(u8, u8)]) -> Vec<Arc<Thing>> {
@@ -198,6 +233,11 @@ mod tests {
                     if let Some(new) = new {
                         prop_assert_eq!(replay.insert(new.0, new.1), None);
                     }
+                }
+                for value in 1..3 {
+                    let about: Vec<u8> = table.about(&workload(value)).map(|thing| thing.0).collect();
+                    let all = table.iter().filter(|thing| thing.1 == value).map(|thing| thing.0);
+                    prop_assert_eq!(about, all.collect::<Vec<u8>>());
                 }
                 let content: BTreeMap<u8, u8> = table.iter().map(|thing| (thing.0, thing.1)).collect();
                 prop_assert_eq!(&replay, &content);

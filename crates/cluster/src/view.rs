@@ -108,6 +108,11 @@ impl View {
         self.pods.starting_at(ObjectKey::new(namespace, "")).take_while(move |pod| pod.key.namespace == namespace)
     }
 
+    /// The autoscalers that point at a workload, whatever group and version they or the workload name.
+    pub fn autoscalers_of<'a>(&'a self, workload: &WorkloadRef) -> impl Iterator<Item = &'a Arc<Autoscaler>> + use<'a> {
+        self.autoscalers.about(&workload.clone().of_any_version())
+    }
+
     /// What all `LimitRange`s of one namespace ask of its pods together.
     pub fn namespace_limits(&self, namespace: &str) -> NamespaceLimits {
         let first = ObjectKey::new(namespace, "");

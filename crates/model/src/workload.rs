@@ -19,6 +19,14 @@ pub struct WorkloadRef {
     pub name: String,
 }
 
+impl WorkloadRef {
+    /// The same without group and version, since not everybody who names a workload names them, or the same ones.
+    #[must_use]
+    pub fn of_any_version(self) -> Self {
+        Self { api_version: String::new(), ..self }
+    }
+}
+
 impl fmt::Display for WorkloadRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)

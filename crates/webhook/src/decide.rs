@@ -1,10 +1,20 @@
 //! From a review to its answer, as a pure function. A pod is never refused: whatever is wrong with a review, with what is known
 //! or with an object, the pod is born as it was asked for.
 
-use serde::Deserialize;
-use serde_json::json;
+use cluster::Autoscaler;
+use model::{Labels, Recommendation, WorkloadRef};
+use serde_json::{Value, json};
 
+use crate::fields::{self, Problem};
+use crate::patch::Operation;
+use crate::pod::{self, Pod, Sizing};
+use crate::review::{self, GroupKind, GroupResource, Objects, Request, RequestObjects, Review, Verdict};
+use crate::select::select;
 use crate::state::State;
+use crate::validate::{self, validate};
+
+/// The time for an answer grows with the containers of a pod. No node starts a pod with more than these.
+const MOST_CONTAINERS: usize = 1000;
 
 /// What a review is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,31 +46,130 @@ pub struct Answer {
     /// What became of it.
     pub outcome: Outcome,
     /// The `AdmissionReview` that is sent back.
-    pub review: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-struct Review {
-    request: Option<Request>,
-}
-
-#[derive(Deserialize)]
-struct Request {
-    uid: String,
+    pub review: Value,
 }
 
 /// Answers a review, given as the body of the request.
-pub fn review(_state: &State<'_>, body: &[u8]) -> Answer {
-    unchanged(body)
+pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
+    let Some(request) = serde_json::from_slice(body).ok().and_then(|review: Review| review.request) else {
+        return unchanged(body);
+    };
+    let subject = subject(&request);
+    let (verdict, status) = match subject {
+        Subject::Unknown => (Verdict::default(), None),
+        Subject::Pod => {
+            (Verdict { patch: pod_patch(state, &request, body).unwrap_or_default(), ..Verdict::default() }, None)
+        }
+        Subject::Autoscaler => {
+            let verdict = autoscaler(state, body);
+            let kind = request.original_kind.as_ref().or(request.kind.as_ref());
+            let status = fields::status(
+                kind.unwrap_or(&GroupKind::default()),
+                request.name.as_deref().unwrap_or_default(),
+                &verdict.problems,
+            );
+            (verdict, status)
+        }
+    };
+    let outcome = match (status.is_some(), verdict.patch.is_empty()) {
+        (true, _) => Outcome::Error,
+        (false, true) => Outcome::Skipped,
+        (false, false) => Outcome::Applied,
+    };
+    let uid = request.uid.as_deref().unwrap_or_default();
+    Answer { subject, outcome, review: review::answer(uid, &verdict, status) }
 }
 
 /// Admits whatever is asked for as it is, at the least expense: only the review's identifier is read.
 pub fn unchanged(body: &[u8]) -> Answer {
-    let uid = serde_json::from_slice(body).ok().and_then(|review: Review| Some(review.request?.uid));
+    let uid = serde_json::from_slice(body).ok().and_then(|review: Review| review.request?.uid);
     let mut response = json!({"allowed": true});
     if let Some(uid) = uid {
         response["uid"] = uid.into();
     }
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
     Answer { subject: Subject::Unknown, outcome: Outcome::Skipped, review }
+}
+
+fn subject(request: &Request) -> Subject {
+    let Some(GroupResource { group, version, resource }) = &request.resource else { return Subject::Unknown };
+    if request.sub_resource.as_ref().is_some_and(|sub| !sub.is_empty()) {
+        return Subject::Unknown;
+    }
+    match (group.as_deref().unwrap_or_default(), resource.as_deref().unwrap_or_default()) {
+        ("", "pods") if version.as_deref().is_none_or(|version| version == "v1") => Subject::Pod,
+        ("autoscaling.k8s.io", "verticalpodautoscalers") => Subject::Autoscaler,
+        _ => Subject::Unknown,
+    }
+}
+
+/// The patch of a pod that is being created; none where it stays as it is.
+fn pod_patch(state: &State<'_>, request: &Request, body: &[u8]) -> Option<Vec<Operation>> {
+    if request.operation.as_ref().is_some_and(|operation| operation != "CREATE") {
+        return None;
+    }
+    let mut pod = serde_json::from_slice::<Objects<Pod>>(body).ok()?.request.object?;
+    if pod.container_count() > MOST_CONTAINERS {
+        return None;
+    }
+    // A pod that is being created has no status yet, whatever it says.
+    pod.status = None;
+    let namespace = request.namespace.clone().filter(|namespace| !namespace.is_empty());
+    let namespace = namespace.or_else(|| pod.metadata.namespace.clone())?;
+    let owner = pod.owner()?.clone();
+    let owner = WorkloadRef {
+        api_version: owner.api_version,
+        kind: owner.kind,
+        namespace: namespace.clone(),
+        name: owner.name,
+    };
+    let labels: Labels = pod.metadata.labels.clone().unwrap_or_default().into();
+    let autoscaler = select(state.view, &labels, &owner)?;
+    let recommendation = recommendation(state, autoscaler);
+    let sizing = Sizing { object: &autoscaler.object, recommendation: recommendation.as_ref() };
+    let limits = state.view.namespace_limits(&namespace);
+    pod::patch(&pod, sizing, &limits, state.settings)
+        .inspect_err(|error| tracing::warn!(autoscaler = %autoscaler.key, %error, "a pod starts as it was asked for"))
+        .ok()
+}
+
+/// What is recommended at present: what a recommender that is still heard told, unless the status is about a newer generation
+/// of the object; else the status; else what was heard last.
+fn recommendation(state: &State<'_>, autoscaler: &Autoscaler) -> Option<Recommendation> {
+    let status = autoscaler.object.status.as_ref();
+    let observed = status.map_or(0, |status| status.observed_generation);
+    let fresh = state.heard.and_then(|heard| heard.get_fresh(autoscaler.uid()));
+    if let Some(heard) = fresh.filter(|heard| heard.recommendation.observed_generation >= observed) {
+        return Some(heard.recommendation.recommendation.clone());
+    }
+    if let Some(written) = status.and_then(|status| status.recommendation.clone()) {
+        return Some(written.into());
+    }
+    let heard = state.heard.and_then(|heard| heard.get(autoscaler.uid()));
+    heard.map(|heard| heard.recommendation.recommendation.clone())
+}
+
+/// What becomes of a `VerticalPodAutoscaler` that somebody writes.
+fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
+    let objects = match serde_json::from_slice::<Objects<validate::Object>>(body) {
+        Ok(objects) => objects,
+        Err(error) => {
+            let problems = vec![Problem::unreadable(&reason(&error))];
+            return Verdict { problems, ..Verdict::default() };
+        }
+    };
+    let RequestObjects { object: Some(object), old_object } = objects.request else { return Verdict::default() };
+    let mut verdict = validate(&object, old_object.as_ref(), state.settings.gates);
+    if object.spec.update_policy.is_none() {
+        let value = json!({"updateMode": "Recreate"});
+        verdict.patch.push(Operation::add("/spec/updatePolicy".to_owned(), value));
+    }
+    verdict
+}
+
+/// What is wrong, without the place in a text that its writer never saw.
+fn reason(error: &serde_json::Error) -> String {
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let text = error.to_string();
+    text.strip_suffix(&place).map_or(text.clone(), str::to_owned)
 }

@@ -5,15 +5,24 @@
 //! * [`run`]: starts everything.
 //! * [`state`]: what is known, as a review sees it.
 //! * [`decide`]: from a review to its answer, as a pure function.
+//!   `select`: which autoscaler sizes a pod; `pod`, `boost`, `patch`: what the pod is changed to;
+//!   `validate`, `fields`: which objects are refused, and why.
 //! * [`serve`]: the HTTPS endpoint that the API server asks.
 //! * [`metrics`]: what is measured about all this.
 
 pub mod args;
+mod boost;
 pub mod decide;
+mod fields;
 pub mod metrics;
+mod patch;
+mod pod;
+mod review;
 mod run;
+mod select;
 pub mod serve;
 pub mod state;
+mod validate;
 
 pub use args::{Args, PROGRAM};
 pub use run::run;

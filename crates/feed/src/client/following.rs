@@ -67,6 +67,12 @@ impl Following {
         told.max_by_key(|heard| heard.changed_at)
     }
 
+    /// The last value for this object from leaders that are still heard.
+    pub fn get_fresh(&self, uid: &str) -> Option<&Heard> {
+        let fresh = self.parts.iter().filter(|part| part.stale_since.is_none());
+        fresh.filter_map(|part| part.recommendations.get(uid)).max_by_key(|heard| heard.changed_at)
+    }
+
     /// The last value of each object, with its unique identifier.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Heard)> {
         let told = self.parts.iter().flat_map(|part| &part.recommendations);
@@ -116,6 +122,19 @@ mod tests {
         check(&[&[("a", 5), ("b", 1)], &[("a", 4)]], &[("a", 5), ("b", 1)]);
         check(&[&[("a", 4)], &[("a", 5)]], &[("a", 5)]);
         check(&[&[("a", 4)], &[("a", 4)]], &[("a", 4)]);
+    }
+
+    #[test]
+    fn what_a_leader_told_is_fresh_while_it_is_heard() {
+        let mut following = Following::new(2, Instant::now());
+        for (part, at) in following.parts.iter_mut().zip([5, 4]) {
+            part.recommendations.insert("a".to_owned(), heard(at));
+        }
+        assert_eq!((following.get_fresh("a"), following.get("a")), (None, Some(&heard(5))));
+        following.parts[1].stale_since = None;
+        assert_eq!((following.get_fresh("a"), following.get_fresh("b")), (Some(&heard(4)), None));
+        following.parts[0].stale_since = None;
+        assert_eq!(following.get_fresh("a"), Some(&heard(5)));
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! More CPU while a container starts, and the annotation from which the updater learns what to go back to.
+//!
+//! Source: upstream `pkg/admission-controller/resource/pod/patch/resource_updates.go` and `pkg/utils/annotations`.
+
+use api::vpa::{CpuStartupBoost, StartupBoostType, VerticalPodAutoscalerSpec};
+use model::{ControlledValues, Quantity, ResourceList, ResourceName};
+use serde::Serialize;
+use sizing::{ContainerSize, proportional_limits};
+
+use crate::patch::Operation;
+use crate::review::Requirements;
+
+const ANNOTATION_PREFIX: &str = "vpaCpuStartupBoost/";
+
+/// Why a pod cannot be boosted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BoostError {
+    /// The factor is not there, or would make less of it.
+    #[error("factor of startupBoost.cpu must be at least 1")]
+    Factor,
+    /// The quantity is not there.
+    #[error("quantity of startupBoost.cpu is missing")]
+    Quantity,
+}
+
+/// The boost of a container: that of its policy, where it has one, stands before that of the object.
+pub(crate) fn boost_of<'a>(spec: &'a VerticalPodAutoscalerSpec, container: &str) -> Option<&'a CpuStartupBoost> {
+    let own = spec.container_policy(container).and_then(|policy| policy.startup_boost.as_ref());
+    own.or(spec.startup_boost.as_ref())?.cpu.as_ref()
+}
+
+/// Raises the size of a container, which was written with `original` resources.
+pub(crate) fn raise(
+    size: &mut ContainerSize,
+    boost: &CpuStartupBoost,
+    original: &Requirements,
+    values: ControlledValues,
+    most: Option<&Quantity>,
+) -> Result<(), BoostError> {
+    let empty = ResourceList::new();
+    let requests = original.requests.as_ref().unwrap_or(&empty);
+    let limits = original.limits.as_ref().unwrap_or(&empty);
+    let recommended = size.requests.get(&ResourceName::Cpu).filter(|request| !request.is_zero());
+    let base = recommended.or_else(|| requests.get(&ResourceName::Cpu)).cloned().unwrap_or_default();
+    let mut boosted = boosted(&base, boost)?;
+    if let Some(most) = most.filter(|most| boosted > **most) {
+        boosted = most.clone();
+    }
+    match values {
+        ControlledValues::RequestsOnly => {
+            if let Some(limit) = limits.get(&ResourceName::Cpu).filter(|limit| boosted > **limit) {
+                boosted = just_below(limit);
+            }
+        }
+        ControlledValues::RequestsAndLimits => {
+            let request = [(ResourceName::Cpu, boosted.clone())].into_iter().collect();
+            let limits = proportional_limits(limits, requests, &request, None).limits;
+            if let Some(limit) = limits.get(&ResourceName::Cpu) {
+                size.limits.insert(ResourceName::Cpu, limit.clone());
+            }
+        }
+    }
+    size.requests.insert(ResourceName::Cpu, boosted);
+    Ok(())
+}
+
+fn boosted(base: &Quantity, boost: &CpuStartupBoost) -> Result<Quantity, BoostError> {
+    match boost.kind {
+        StartupBoostType::Factor => {
+            let factor = boost.factor.filter(|factor| *factor >= 1).ok_or(BoostError::Factor)?;
+            Ok(Quantity::from_milli((base.milli_value() as f64 * f64::from(factor)) as i64))
+        }
+        StartupBoostType::Quantity => Ok(base + boost.quantity.as_ref().ok_or(BoostError::Quantity)?),
+    }
+}
+
+/// One millicore less than the limit, so that the two stay different, where there is that much.
+fn just_below(limit: &Quantity) -> Quantity {
+    let step = Quantity::from_milli(1);
+    if *limit > step { limit - &step } else { limit.clone() }
+}
+
+#[derive(Serialize)]
+struct Original {
+    requests: ResourceList,
+    limits: ResourceList,
+}
+
+/// The annotation that keeps what a boosted container was written with.
+pub(crate) fn annotation(container: &str, original: &Requirements) -> Operation {
+    let kept = |list: &Option<ResourceList>| -> ResourceList {
+        let sized = [ResourceName::Cpu, ResourceName::Memory];
+        let list = list.as_ref();
+        sized.into_iter().filter_map(|name| Some((name.clone(), list?.get(&name)?.clone()))).collect()
+    };
+    let original = Original { requests: kept(&original.requests), limits: kept(&original.limits) };
+    let text = serde_json::to_string(&original).unwrap_or_default();
+    Operation::annotation(&format!("{ANNOTATION_PREFIX}{container}"), text)
+}
