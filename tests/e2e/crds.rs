@@ -408,7 +408,7 @@ async fn a_checkpoint_comes_back_as_it_was_written_with_null_for_unknown_times()
 }
 
 /// The server answers with `code` and a message that holds every part of `expected`.
-fn refused<T>(answer: kube::Result<T>, code: u16, expected: &[&str], what: &Value) {
+pub(crate) fn refused<T>(answer: kube::Result<T>, code: u16, expected: &[&str], what: &Value) {
     match answer {
         Ok(_) => panic!("{what} was accepted"),
         Err(Error::Api(status)) => {

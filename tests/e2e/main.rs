@@ -2,6 +2,7 @@
 
 mod building;
 mod checkpoints;
+mod crane_objects;
 mod crds;
 mod deploy;
 mod history;

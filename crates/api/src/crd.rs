@@ -5,6 +5,7 @@
 //! `deploy/crds`, and a golden test holds the two together.
 
 mod beta;
+mod crane;
 mod policy;
 mod shape;
 mod yaml;
@@ -16,12 +17,21 @@ use kube::CustomResourceExt;
 
 use crate::{checkpoint::VerticalPodAutoscalerCheckpoint, vpa::VerticalPodAutoscaler};
 
+pub use crane::{effective_horizontal_pod_autoscaler, substitute, time_series_prediction};
 pub use policy::{cluster_sizing_policy, sizing_policy};
 pub use yaml::{Manifest, manifests};
 
 /// Every definition in this crate.
-pub fn all() -> [CustomResourceDefinition; 4] {
-    [vertical_pod_autoscaler(), vertical_pod_autoscaler_checkpoint(), sizing_policy(), cluster_sizing_policy()]
+pub fn all() -> Vec<CustomResourceDefinition> {
+    vec![
+        vertical_pod_autoscaler(),
+        vertical_pod_autoscaler_checkpoint(),
+        sizing_policy(),
+        cluster_sizing_policy(),
+        effective_horizontal_pod_autoscaler(),
+        substitute(),
+        time_series_prediction(),
+    ]
 }
 
 /// `verticalpodautoscalers.autoscaling.k8s.io`: `v1`, and `v1beta2` as a deprecated version that is not served.

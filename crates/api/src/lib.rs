@@ -1,9 +1,12 @@
 //! The Kubernetes objects that Plimsoll reads and writes: those of the upstream Vertical Pod Autoscaler exactly as 1.8 defines
-//! them, and our own.
+//! them, those of Crane's horizontal loop, and our own.
 //!
 //! * [`vpa`]: `VerticalPodAutoscaler` of `autoscaling.k8s.io/v1`, its defaults, its conditions and the patch of its status.
 //! * [`checkpoint`]: `VerticalPodAutoscalerCheckpoint` of `autoscaling.k8s.io/v1`.
 //! * [`sizing_policy`]: `SizingPolicy` and `ClusterSizingPolicy` of `plimsoll.dev/v1alpha1`.
+//! * [`effective_hpa`]: `EffectiveHorizontalPodAutoscaler` of `autoscaling.crane.io/v1alpha1`, and [`substitute`]: its `Substitute`.
+//! * [`prediction`]: `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`.
+//! * [`condition`]: conditions as most Kubernetes objects have them.
 //! * [`metrics`]: `PodMetrics` of `metrics.k8s.io/v1beta1`, read only.
 //! * [`crd`]: the `CustomResourceDefinition`s made from these types; `make manifests` writes them into `deploy/crds`.
 //!
@@ -13,13 +16,17 @@
 #![allow(clippy::doc_markdown, reason = "doc comments are also the descriptions in the schema, which is no Markdown")]
 
 pub mod checkpoint;
+pub mod condition;
 pub mod crd;
+pub mod effective_hpa;
 pub mod external_metrics;
 pub mod metrics;
 mod parse;
 mod patch;
+pub mod prediction;
 mod schema;
 pub mod sizing_policy;
+pub mod substitute;
 pub mod vpa;
 
 pub use parse::ParseError;

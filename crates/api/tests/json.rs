@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use api::{
     checkpoint::{self, HistogramCheckpoint, VerticalPodAutoscalerCheckpointStatus},
-    crd,
+    condition, crd, effective_hpa, prediction, substitute,
     vpa::{self, RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus},
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -19,6 +19,81 @@ fn vpa() -> Value {
 
 fn checkpoint() -> Value {
     serde_json::from_str(include_str!("objects/checkpoint.json")).expect("the example is JSON")
+}
+
+fn crane(name: &str) -> Value {
+    let text = match name {
+        "ehpa" => include_str!("objects/ehpa.json"),
+        "substitute" => include_str!("objects/substitute.json"),
+        "tsp" => include_str!("objects/tsp.json"),
+        other => panic!("no example {other}"),
+    };
+    serde_json::from_str(text).expect("the example is JSON")
+}
+
+#[test]
+fn the_examples_of_cranes_objects_hold_every_field_and_come_back_as_they_were_read() {
+    let missing = |definition: CustomResourceDefinition, example: &Value| {
+        let mut wrong = BTreeSet::new();
+        compare(root_schema(&definition), &[example], "", &mut wrong);
+        wrong
+    };
+    // A metric has the targets and the selector that its kind may have, a prediction one way of each kind.
+    let ehpa = crane("ehpa");
+    let elsewhere = ["/target/", "/selector/match"];
+    let wrong = missing(crd::effective_horizontal_pod_autoscaler(), &ehpa);
+    let wrong: Vec<_> = wrong.iter().filter(|path| !elsewhere.iter().any(|part| path.contains(part))).collect();
+    // Nor has an object that is left out a selector.
+    assert_eq!(wrong, ["/spec/metrics/[]/object/metric/selector is not in the example"]);
+    assert_eq!(json_of(&effective_hpa::parse(ehpa.clone()).expect("the example parses")), ehpa);
+
+    let example = crane("substitute");
+    assert_eq!(missing(crd::substitute(), &example), BTreeSet::new());
+    assert_eq!(json_of(&substitute::parse(example.clone()).expect("the example parses")), example);
+
+    let example = crane("tsp");
+    let wrong = missing(crd::time_series_prediction(), &example);
+    let algorithm = |path: &&String| !path.contains("/algorithm/");
+    assert_eq!(wrong.iter().find(algorithm), None);
+    assert_eq!(json_of(&prediction::parse(example.clone()).expect("the example parses")), example);
+}
+
+#[test]
+fn what_an_effective_autoscaler_leaves_open_has_cranes_defaults_and_numbers_may_be_bare() {
+    let object = json!({
+        "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 3,
+            "metrics": [{"type": "Pods", "pods": {
+                "metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": 10},
+            }}],
+            "crons": [{"start": "0 9 * * *", "end": "0 18 * * *"}],
+        },
+    });
+    let spec = effective_hpa::parse(object).expect("it parses").spec;
+    assert_eq!(spec.effective_min_replicas(), 1);
+    assert_eq!(spec.effective_strategy(), effective_hpa::ScaleStrategy::Auto);
+    assert_eq!(spec.crons[0].target_replicas, 0);
+    let target = &spec.metrics[0].pods.as_ref().expect("a Pods metric").target;
+    assert_eq!(target.average_value, Some("10".parse().expect("a quantity")));
+}
+
+#[test]
+fn a_conditions_time_moves_only_with_its_status() {
+    let mut conditions = Vec::new();
+    let mut set = |holds: bool, reason: &str, now: &str| {
+        let now = now.parse().expect("a time");
+        condition::set(&mut conditions, "Ready", holds.into(), reason, "", now);
+        (conditions[0].reason.clone(), conditions[0].last_transition_time.0.to_string(), conditions.len())
+    };
+    for (holds, reason, now, expected) in [
+        (false, "FailedGetScale", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        (false, "ScalingDisabled", "2026-01-01T00:01:00Z", "2026-01-01T00:00:00Z"),
+        (true, "Fine", "2026-01-01T00:02:00Z", "2026-01-01T00:02:00Z"),
+    ] {
+        assert_eq!(set(holds, reason, now), (reason.to_owned(), expected.to_owned(), 1));
+    }
 }
 
 #[test]
@@ -119,8 +194,8 @@ fn statuses_are_equal_when_they_mean_the_same() {
         (target(&json!({"cpu": 1})), target(&json!({"cpu": "1"})), true),
         (target(&json!({"cpu": "1"})), target(&json!({"cpu": "1001m"})), false),
         (target(&json!({"cpu": "0"})), target(&json!({})), false),
-        (condition("2026-01-01T12:00:00Z"), condition("2026-01-01T13:00:00+01:00"), true),
-        (condition("2026-01-01T12:00:00Z"), condition("2026-01-01T12:00:01Z"), false),
+        (no_pods_since("2026-01-01T12:00:00Z"), no_pods_since("2026-01-01T13:00:00+01:00"), true),
+        (no_pods_since("2026-01-01T12:00:00Z"), no_pods_since("2026-01-01T12:00:01Z"), false),
     ] {
         let [a, b] = [&left, &right].map(|status| {
             serde_json::from_value::<VerticalPodAutoscalerStatus>(status.clone()).expect("a status parses")
@@ -177,7 +252,7 @@ fn target(target: &Value) -> Value {
     json!({"recommendation": {"containerRecommendations": [{"containerName": "app", "target": target}]}})
 }
 
-fn condition(time: &str) -> Value {
+fn no_pods_since(time: &str) -> Value {
     json!({"conditions": [{"type": "NoPodsMatched", "status": "True", "lastTransitionTime": time}]})
 }
 

@@ -97,6 +97,15 @@ fn of_windows_that_overlap_the_largest_counts_and_without_one_the_minimum_or_wha
 }
 
 #[test]
+fn a_window_is_in_utc_unless_it_names_a_time_zone() {
+    let now = "2026-06-01T08:30:00Z".parse().expect("a time");
+    for (zone, expected) in [(None, true), (Some(""), true), (Some("Local"), true), (Some("Asia/Tokyo"), false)] {
+        let window = Window::new(zone, "0 8 * * *", "0 9 * * *", 1).expect("a window");
+        assert_eq!(window.is_open(now), expected, "{zone:?}");
+    }
+}
+
+#[test]
 fn what_is_no_window_is_refused_with_the_field_that_is_wrong() {
     let check = |zone, start: &str, end: &str, expected: &str| {
         let error = Window::new(Some(zone), start, end, 1).expect_err(start);

@@ -15,10 +15,10 @@ use super::{Schedule, ScheduleError};
 /// Time zones as they are shipped with the program, so that answers do not depend on the machine.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// The time zone of an IANA name.
+/// The time zone of an IANA name. `Local`, the zone of the machine in Crane's examples, is UTC, which is what containers have.
 pub fn time_zone(name: &str) -> Option<TimeZone> {
     match name {
-        "" | "UTC" => Some(TimeZone::UTC),
+        "" | "UTC" | "Local" => Some(TimeZone::UTC),
         name => ZONES.get(name).ok(),
     }
 }

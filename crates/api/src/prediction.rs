@@ -1,0 +1,82 @@
+//! `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`: what the metrics of a workload or node are expected to be.
+//!
+//! Source: gocrane/api `prediction/v1alpha1/types.go`.
+
+mod algorithm;
+mod query;
+mod status;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::parse::ParseError;
+
+pub use algorithm::{Algorithm, AlgorithmKind, Dsp, Estimators, Fft, Histogram, MaxValue, Percentile};
+pub use query::{ExpressionQuery, LabelQuery, MetricQuery, PredictionMetric, QueryKind, QueryOperator};
+pub use status::{MetricPrediction, PredictedSample, PredictedSeries, SeriesLabel, TimeSeriesPredictionStatus};
+
+/// What is predicted.
+#[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "prediction.crane.io",
+    version = "v1alpha1",
+    kind = "TimeSeriesPrediction",
+    plural = "timeseriespredictions",
+    namespaced,
+    shortname = "tsp",
+    status = "TimeSeriesPredictionStatus",
+    derive = "PartialEq",
+    doc = "Says what metrics of a workload or node are expected to be, by what they were.",
+    printcolumn(name = "TargetRefName", type_ = "string", json_path = ".spec.targetRef.name"),
+    printcolumn(name = "TargetRefKind", type_ = "string", json_path = ".spec.targetRef.kind"),
+    printcolumn(name = "PredictionWindowSeconds", type_ = "integer", json_path = ".spec.predictionWindowSeconds"),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct TimeSeriesPredictionSpec {
+    /// The metrics that are predicted.
+    #[schemars(length(min = 1, max = 100))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["resourceIdentifier"]))]
+    pub prediction_metrics: Vec<PredictionMetric>,
+
+    /// What the metrics are of: a workload, or a Node.
+    pub target_ref: ObjectReference,
+
+    /// How far ahead is looked.
+    #[schemars(range(min = 600))]
+    pub prediction_window_seconds: i32,
+}
+
+/// Names an object of any kind in any namespace.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct ObjectReference {
+    /// Group and version of the object, such as apps/v1.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    /// Kind of the object, such as Deployment.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Namespace of the object. Absent means the one of the prediction.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name of the object.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// Identity of the object. Not used.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Version of the object. Not used.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Part of the object. Not used.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field_path: String,
+}
+
+/// Reads an object, or says which of its fields cannot be read.
+pub fn parse(object: serde_json::Value) -> Result<TimeSeriesPrediction, ParseError> {
+    crate::parse::parse(object)
+}
