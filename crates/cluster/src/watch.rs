@@ -204,10 +204,13 @@ impl Watches {
         self
     }
 
-    /// Returns when one of the watches has ended. They never do by themselves, so the view can no longer be trusted then.
+    /// Returns when one of the watches has ended. They never do by themselves, so the view can no longer be trusted
+    /// then. Where nothing is watched, it does not return.
     pub async fn ended(&mut self) {
-        if let Some(Err(error)) = self.tasks.join_next().await {
-            tracing::error!(%error, "a watch ended");
+        match self.tasks.join_next().await {
+            Some(Err(error)) => tracing::error!(%error, "a watch ended"),
+            Some(Ok(())) => {}
+            None => std::future::pending().await,
         }
     }
 

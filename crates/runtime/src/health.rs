@@ -24,6 +24,11 @@ impl Activity {
         *lock(&self.0) = Some(Expectation { timeout, last: now });
     }
 
+    /// Nothing is due any more: this is a standby again.
+    pub fn expect_nothing(&self) {
+        *lock(&self.0) = None;
+    }
+
     /// The loop did something at `now`.
     pub fn record(&self, now: Instant) {
         if let Some(expectation) = lock(&self.0).as_mut() {
@@ -118,6 +123,9 @@ mod tests {
 
         activity.record(after(1302));
         assert_eq!(activity.check(after(1303)), Ok(()));
+
+        activity.expect_nothing();
+        assert_eq!(activity.check(after(5000)), Ok(()));
     }
 
     #[test]

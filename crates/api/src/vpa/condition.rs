@@ -22,6 +22,8 @@ pub const NO_PODS_MATCHED: &str = "NoPodsMatched";
 pub const FETCHING_HISTORY: &str = "FetchingHistory";
 /// Never set, always removed.
 pub const CONFIG_DEPRECATED: &str = "ConfigDeprecated";
+/// The source of usage does not answer: what is recommended does not move, and no pod should because of it. Not upstream's.
+pub const SOURCE_STALE: &str = "SourceStale";
 /// The target cannot be used.
 pub const CONFIG_UNSUPPORTED: &str = "ConfigUnsupported";
 
