@@ -1,6 +1,17 @@
-//! The updater's flags.
+//! The updater's flags: upstream's names and defaults, and ours beside them.
 
-use runtime::{CommonArgs, LeaderElectionArgs, Program};
+#[cfg(test)]
+mod upstream;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use cluster::{ObjectKey, Scope, Shard};
+use runtime::{CommonArgs, FeatureGates, FeedReaderArgs, Gate, GoDuration, LeaderElectionArgs, Program, Stage};
+
+use crate::decide::Settings;
+use crate::pace::Limits;
 
 /// What sets the updater's command line apart.
 pub const PROGRAM: Program = Program {
@@ -8,6 +19,16 @@ pub const PROGRAM: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     defaults: &[("address", ":8943"), ("leader-elect-resource-name", "vpa-updater")],
 };
+
+const STARTUP_BOOST: &str = "CPUStartupBoost";
+const IN_PLACE: &str = "InPlace";
+const PER_AUTOSCALER: &str = "PerVPAConfig";
+
+const GATES: [Gate; 3] = [
+    Gate { name: STARTUP_BOOST, stage: Stage::Alpha, default: false },
+    Gate { name: IN_PLACE, stage: Stage::Alpha, default: false },
+    Gate { name: PER_AUTOSCALER, stage: Stage::Alpha, default: false },
+];
 
 /// Gives running pods the size that is recommended, within what their owners allow.
 #[derive(Debug, Clone, clap::Parser)]
@@ -18,4 +39,284 @@ pub struct Args {
     /// Flags of the election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
+    /// Flags that say which pods are changed.
+    #[command(flatten)]
+    pub choice: ChoiceArgs,
+    /// Flags that say how fast.
+    #[command(flatten)]
+    pub pace: PaceArgs,
+    /// Flags that say when nothing is done at all.
+    #[command(flatten)]
+    pub hold: HoldArgs,
+    /// Flags of the feed of recommendations.
+    #[command(flatten)]
+    pub feed: FeedReaderArgs,
+
+    /// How often everything is looked at anew. Changes of pods, objects and recommendations are taken up at once.
+    #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
+    pub updater_interval: GoDuration,
+    /// The only namespace to look at. Empty means all.
+    #[arg(long, default_value = "", value_name = "NAMESPACE")]
+    pub vpa_object_namespace: String,
+    /// Namespaces to leave alone, separated by commas. Not together with --vpa-object-namespace.
+    #[arg(long, default_value = "", value_name = "NAMESPACES")]
+    pub ignored_vpa_object_namespaces: String,
+}
+
+/// Flags that say which pods are changed.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ChoiceArgs {
+    /// Workloads with fewer live pods are left alone, unless their VPA object says otherwise.
+    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    pub min_replicas: i64,
+    /// Share of a workload's pods that may be away at a time.
+    #[arg(long, default_value_t = 0.5, value_parser = fraction, value_name = "FRACTION")]
+    pub eviction_tolerance: f64,
+    /// Within the recommended bounds, pods are changed only for at least this sum of relative differences.
+    #[arg(long, default_value_t = 0.1, value_name = "FRACTION")]
+    pub pod_update_threshold: f64,
+    /// Within the recommended bounds, pods are changed only when they are at least this old.
+    #[arg(long, default_value = "12h0m0s", value_name = "DURATION")]
+    pub in_recommendation_bounds_eviction_lifetime_threshold: GoDuration,
+    /// A container that is killed for want of memory within this time of its start makes its pod a candidate.
+    #[arg(long, default_value = "10m0s", value_name = "DURATION")]
+    pub evict_after_oom_threshold: GoDuration,
+    /// Resizes that restart no container need no room in the budget.
+    #[arg(long)]
+    pub in_place_skip_disruption_budget: bool,
+    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and `PerVPAConfig`.
+    #[arg(long, default_value = "", value_name = "GATES")]
+    pub feature_gates: String,
+}
+
+/// Flags that say how fast pods are changed.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PaceArgs {
+    /// Evictions per second, on average; resizes have as many of their own. Zero or less means no limit.
+    #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
+    pub eviction_rate_limit: f64,
+    /// Evictions that may go at once before --eviction-rate-limit holds them back.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "EVICTIONS")]
+    pub eviction_rate_burst: u32,
+    /// The same as --eviction-rate-limit, for each namespace by itself.
+    #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
+    pub namespace_eviction_rate_limit: f64,
+    /// The same as --eviction-rate-burst, for each namespace by itself.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "EVICTIONS")]
+    pub namespace_eviction_rate_burst: u32,
+    /// Evictions and resizes that are asked for at the same time. The API server takes a tenth of a second for an eviction.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "COUNT")]
+    pub eviction_concurrency: u16,
+}
+
+/// Flags that say when nothing is done at all.
+#[derive(Debug, Clone, clap::Args)]
+pub struct HoldArgs {
+    /// Do nothing unless the webhook shows by its Lease that it lives: pods would start with their old size.
+    #[arg(long, default_value_t = true)]
+    pub use_admission_controller_status: bool,
+    /// Name of the webhook's Lease.
+    #[arg(long, default_value = "vpa-admission-controller", value_name = "NAME")]
+    pub admission_controller_status_lease_name: String,
+    /// Namespace of the webhook's Lease. Empty means the environment variable NAMESPACE, and without that kube-system.
+    #[arg(long, default_value = "", value_name = "NAMESPACE")]
+    pub admission_controller_status_lease_namespace: String,
+    /// How long the webhook is taken to live after its Lease was last renewed.
+    #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
+    pub admission_controller_status_lease_timeout: GoDuration,
+    /// Name of a `ConfigMap`: while it is there, nothing is done. What is in it does not matter. Empty means that there is no such
+    /// switch.
+    #[arg(long, default_value = "plimsoll-stop", value_name = "NAME")]
+    pub stop_config_map_name: String,
+    /// Namespace of that `ConfigMap`. Empty means the environment variable NAMESPACE, and without that kube-system.
+    #[arg(long, default_value = "", value_name = "NAMESPACE")]
+    pub stop_config_map_namespace: String,
+}
+
+/// When nothing is done at all, with every name filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holding {
+    /// The webhook's Lease and how long it stands; none where it does not matter.
+    pub heartbeat: Option<(ObjectKey, Duration)>,
+    /// The `ConfigMap` that stops everything, where there is such a switch.
+    pub stop: Option<ObjectKey>,
+}
+
+impl ChoiceArgs {
+    /// The settings of decisions.
+    pub fn settings(self) -> anyhow::Result<Settings> {
+        let Self {
+            min_replicas,
+            eviction_tolerance,
+            pod_update_threshold,
+            in_recommendation_bounds_eviction_lifetime_threshold,
+            evict_after_oom_threshold,
+            in_place_skip_disruption_budget,
+            feature_gates,
+        } = self;
+        let gates = FeatureGates::parse(&GATES, &feature_gates).context("--feature-gates")?;
+        Ok(Settings {
+            min_replicas,
+            eviction_tolerance,
+            update_threshold: pod_update_threshold,
+            lifetime_within_bounds: in_recommendation_bounds_eviction_lifetime_threshold.0,
+            quick_oom: evict_after_oom_threshold.0,
+            in_place_skips_budget: in_place_skip_disruption_budget,
+            in_place: gates.enabled(IN_PLACE),
+            startup_boost: gates.enabled(STARTUP_BOOST),
+            per_autoscaler: gates.enabled(PER_AUTOSCALER),
+            ..Settings::default()
+        })
+    }
+}
+
+impl PaceArgs {
+    /// The limits, and how much is asked for at the same time.
+    pub fn limits(&self) -> (Limits, usize) {
+        let Self {
+            eviction_rate_limit,
+            eviction_rate_burst,
+            namespace_eviction_rate_limit,
+            namespace_eviction_rate_burst,
+            eviction_concurrency,
+        } = self;
+        let limits = Limits {
+            overall: limit(*eviction_rate_limit, *eviction_rate_burst),
+            namespace: limit(*namespace_eviction_rate_limit, *namespace_eviction_rate_burst),
+        };
+        (limits, usize::from(*eviction_concurrency))
+    }
+}
+
+fn limit(per_second: f64, burst: u32) -> Option<(f64, u32)> {
+    (per_second.is_finite() && per_second > 0.0).then_some((per_second, burst))
+}
+
+impl HoldArgs {
+    /// What holds everything. `own_namespace` is the environment variable NAMESPACE.
+    pub fn holding(self, own_namespace: Option<String>) -> Holding {
+        let Self {
+            use_admission_controller_status,
+            admission_controller_status_lease_name,
+            admission_controller_status_lease_namespace,
+            admission_controller_status_lease_timeout,
+            stop_config_map_name,
+            stop_config_map_namespace,
+        } = self;
+        let own = own_namespace.filter(|own| !own.is_empty()).unwrap_or_else(|| "kube-system".to_owned());
+        let key =
+            |namespace: String, name| ObjectKey::new(if namespace.is_empty() { own.clone() } else { namespace }, name);
+        let lease = key(admission_controller_status_lease_namespace, admission_controller_status_lease_name);
+        Holding {
+            heartbeat: use_admission_controller_status.then_some((lease, admission_controller_status_lease_timeout.0)),
+            stop: (!stop_config_map_name.is_empty()).then(|| key(stop_config_map_namespace, stop_config_map_name)),
+        }
+    }
+}
+
+/// The namespaces that `--vpa-object-namespace` and `--ignored-vpa-object-namespaces` leave.
+pub fn scope(only: &str, ignored: &str) -> anyhow::Result<Scope> {
+    let ignored: BTreeSet<String> =
+        ignored.split(',').map(str::trim).filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
+    ensure!(
+        only.is_empty() || ignored.is_empty(),
+        "--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other"
+    );
+    Ok(Scope { namespace: (!only.is_empty()).then(|| only.to_owned()), ignored, shard: Shard::default() })
+}
+
+fn positive_duration(text: &str) -> Result<GoDuration, String> {
+    let duration: GoDuration = text.parse().map_err(|error: runtime::duration::DurationError| error.to_string())?;
+    if duration.0 < Duration::from_millis(100) { Err("must be at least 100ms".to_owned()) } else { Ok(duration) }
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
+    (0.0..=1.0).contains(&value).then_some(value).ok_or_else(|| "must be from 0 to 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn parse(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("updater").chain(line.split_whitespace());
+        PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    fn check(line: &str, change: impl FnOnce(&mut Settings)) {
+        let mut expected = Settings::default();
+        change(&mut expected);
+        let args = parse(line).expect(line);
+        assert_eq!(args.choice.settings().expect(line), expected, "{line}");
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        PROGRAM.command::<Args>().debug_assert();
+    }
+
+    #[test]
+    fn each_flag_reaches_its_setting() {
+        check("", |_| ());
+        check("--min-replicas=1", |settings| settings.min_replicas = 1);
+        check("--eviction-tolerance=0.25", |settings| settings.eviction_tolerance = 0.25);
+        check("--pod-update-threshold=0.2", |settings| settings.update_threshold = 0.2);
+        check("--in-recommendation-bounds-eviction-lifetime-threshold=1h", |settings| {
+            settings.lifetime_within_bounds = Duration::from_hours(1);
+        });
+        check("--evict-after-oom-threshold=1m", |settings| settings.quick_oom = Duration::from_mins(1));
+        check("--in-place-skip-disruption-budget", |settings| settings.in_place_skips_budget = true);
+        check("--feature-gates=InPlace=true", |settings| settings.in_place = true);
+        check("--feature-gates=CPUStartupBoost=true", |settings| settings.startup_boost = true);
+        check("--feature-gates=PerVPAConfig=true", |settings| settings.per_autoscaler = true);
+    }
+
+    #[test]
+    fn rates_of_zero_or_less_mean_no_limit() {
+        let limits = |line: &str| parse(line).expect(line).pace.limits();
+        assert_eq!(limits(""), (Limits { overall: None, namespace: None }, 64));
+        assert_eq!(limits("--eviction-rate-limit 0"), limits(""));
+        let some = limits(
+            "--eviction-rate-limit=2.5 --eviction-rate-burst=3 --namespace-eviction-rate-limit=1 --eviction-concurrency=8",
+        );
+        assert_eq!(some, (Limits { overall: Some((2.5, 3)), namespace: Some((1.0, 1)) }, 8));
+    }
+
+    #[test]
+    fn leases_and_switches_are_looked_for_where_the_updater_runs() {
+        let holding = |line: &str, own: &str| parse(line).expect(line).hold.holding(Some(own.to_owned()));
+        let minute = Duration::from_mins(1);
+        let expected = |namespace: &str| Holding {
+            heartbeat: Some((ObjectKey::new(namespace, "vpa-admission-controller"), minute)),
+            stop: Some(ObjectKey::new(namespace, "plimsoll-stop")),
+        };
+        assert_eq!(holding("", ""), expected("kube-system"));
+        assert_eq!(holding("", "plimsoll-system"), expected("plimsoll-system"));
+        let own = holding(
+            "--admission-controller-status-lease-namespace=a --admission-controller-status-lease-name=b \
+             --admission-controller-status-lease-timeout=5s --stop-config-map-namespace=c --stop-config-map-name=d",
+            "x",
+        );
+        let heartbeat = Some((ObjectKey::new("a", "b"), Duration::from_secs(5)));
+        assert_eq!(own, Holding { heartbeat, stop: Some(ObjectKey::new("c", "d")) });
+        let none = holding("--use-admission-controller-status=false --stop-config-map-name=", "x");
+        assert_eq!(none, Holding { heartbeat: None, stop: None });
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for line in [
+            "--updater-interval=0s",
+            "--eviction-tolerance=1.5",
+            "--eviction-tolerance=NaN",
+            "--eviction-concurrency=0",
+            "--eviction-rate-burst=0",
+            "--admission-controller-status-lease-timeout=0s",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        assert!(parse("--feature-gates=Nonsense=true").expect("a text").choice.settings().is_err());
+        assert!(scope("a", "b").is_err());
+    }
 }

@@ -1,18 +1,25 @@
 //! Gives running pods the size that is recommended, with the least disruption: in place where that works, by eviction
 //! within the budget where not.
 //!
-//! `decide` is pure: which pods, in which order, how many at a time. The rest of the program carries it out.
+//! * [`args`]: the flags.
+//! * [`run`]: starts everything.
+//! * `term`: one term of leadership: decides after every change, and has it carried out.
+//! * [`decide`]: which pods, in which order, how many at a time. Pure.
+//! * [`hold`]: whether anything may be done at all. Pure.
+//! * [`pace`]: how fast. Pure.
+//! * `act`: the only writes.
+//! * `heard`: what the feed tells, as decisions read it.
+//! * [`metrics`]: what is measured about all this.
 
-mod args;
+mod act;
+pub mod args;
 pub mod decide;
+mod heard;
+pub mod hold;
+pub mod metrics;
+pub mod pace;
+mod run;
+mod term;
 
 pub use args::{Args, PROGRAM};
-
-use runtime::Chassis;
-
-/// The updater's work.
-pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args { common: _, election: _ } = args;
-    chassis.shutdown.cancelled().await;
-    Ok(())
-}
+pub use run::run;

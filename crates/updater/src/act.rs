@@ -1,0 +1,146 @@
+//! The updater's only writes: evictions, resizes of pods with annotations of these, and in `act/event.rs` events.
+//!
+//! Each write names the pod by its unique identifier, so that a pod of the same name made later is not meant.
+
+pub(crate) mod event;
+
+use std::time::{Duration, Instant};
+
+use cluster::ObjectKey;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{Patch, PatchOperation, TestOperation};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
+use kube::core::{PartialObjectMeta, Request, Status};
+use kube::{Client, Error, Resource as _};
+use runtime::Leading;
+
+use crate::decide::{Act, Outcome, What};
+
+/// The longest time for one answer: the API server takes a tenth of a second.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Writes. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    client: Client,
+    leading: Leading,
+}
+
+impl Writer {
+    /// Writes through `client` for one term of leadership.
+    pub(crate) fn new(client: Client, leading: Leading) -> Self {
+        Self { client, leading }
+    }
+
+    /// Does it, if this process still leads; nothing if it does not.
+    pub(crate) async fn carry_out(&self, act: &Act) -> Option<Outcome> {
+        if !self.leading.holds(Instant::now()) {
+            return None;
+        }
+        let attempt = async {
+            match &act.what {
+                What::Evict => self.evict(&act.pod, &act.pod_uid).await,
+                What::Resize { resize, annotate } => self.resize(act, resize, annotate).await,
+            }
+        };
+        let outcome = match tokio::time::timeout(PATIENCE, attempt).await {
+            Ok(Ok(accepted)) => accepted,
+            Ok(Err(error)) => {
+                tracing::info!(pod = %act.pod, why = ?act.why, %error, "a pod was not moved");
+                classify(&error)
+            }
+            Err(_) => {
+                tracing::warn!(pod = %act.pod, "no answer to an eviction or a resize in time");
+                Outcome::Unknown
+            }
+        };
+        Some(outcome)
+    }
+
+    async fn evict(&self, pod: &ObjectKey, uid: &str) -> kube::Result<Outcome> {
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
+        let delete_options = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let params = EvictParams { delete_options: Some(delete_options), ..EvictParams::default() };
+        let request = Request::new(Pod::url_path(&(), Some(&pod.namespace))).evict(&pod.name, &params);
+        self.client.request::<Status>(request.map_err(Error::BuildRequest)?).await?;
+        Ok(Outcome::Accepted { generation: None })
+    }
+
+    async fn resize(&self, act: &Act, resize: &Patch, annotate: &Patch) -> kube::Result<Outcome> {
+        let accepted = self.patch(act, Some("resize"), resize).await?;
+        if !annotate.0.is_empty()
+            && let Err(error) = self.patch(act, None, annotate).await
+        {
+            tracing::warn!(pod = %act.pod, %error, "the annotations of a resized pod could not be written");
+        }
+        Ok(Outcome::Accepted { generation: accepted.metadata.generation })
+    }
+
+    async fn patch(&self, act: &Act, subresource: Option<&str>, patch: &Patch) -> kube::Result<PartialObjectMeta<Pod>> {
+        let request = Request::new(Pod::url_path(&(), Some(&act.pod.namespace)));
+        let (params, body) = (PatchParams::default(), Body::Json::<()>(guarded(&act.pod_uid, patch)));
+        let request = match subresource {
+            Some(subresource) => request.patch_subresource(subresource, &act.pod.name, &params, &body),
+            None => request.patch(&act.pod.name, &params, &body),
+        };
+        self.client.request(request.map_err(Error::BuildRequest)?).await
+    }
+}
+
+/// The patch, preceded by a test that the pod is still the one that was decided about.
+fn guarded(uid: &str, patch: &Patch) -> Patch {
+    let test = TestOperation { path: PointerBuf::from_tokens(["metadata", "uid"]), value: uid.into() };
+    Patch(std::iter::once(PatchOperation::Test(test)).chain(patch.0.iter().cloned()).collect())
+}
+
+/// What an error says about the pod.
+fn classify(error: &Error) -> Outcome {
+    let Error::Api(status) = error else { return Outcome::Unknown };
+    match status.code {
+        404 => Outcome::Gone,
+        // The pod of this name has another identifier.
+        409 if status.message.contains("UID") => Outcome::Gone,
+        429 => {
+            let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+            Outcome::TooMany { retry_after: (seconds > 0).then(|| Duration::from_secs(seconds.into())) }
+        }
+        403 if has_cause(status, "NodeCapacity") => Outcome::Infeasible,
+        400..=499 => Outcome::Rejected,
+        _ => Outcome::Unknown,
+    }
+}
+
+fn has_cause(status: &Status, reason: &str) -> bool {
+    status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.reason == reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::response::StatusDetails;
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(code: u16, message: &str, details: Option<StatusDetails>, expected: &Outcome) {
+        let status = Status { details, ..Status::failure(message, "Reason").with_code(code) };
+        assert_eq!(classify(&Error::Api(status.boxed())), *expected, "{code} {message}");
+    }
+
+    #[test]
+    fn answers_say_what_became_of_the_pod() {
+        let none = || Outcome::TooMany { retry_after: None };
+        check(404, "no such pod", None, &Outcome::Gone);
+        check(409, "the UID in the precondition (a) does not match the UID in record (b)", None, &Outcome::Gone);
+        check(409, "the object has been modified", None, &Outcome::Rejected);
+        check(429, "Cannot evict pod as it would violate the pod's disruption budget.", None, &none());
+        let details = |json| Some(serde_json::from_value(json).expect("details"));
+        let later = details(json!({"retryAfterSeconds": 10}));
+        check(429, "wait", later, &Outcome::TooMany { retry_after: Some(Duration::from_secs(10)) });
+        check(403, "forbidden", None, &Outcome::Rejected);
+        let small = details(json!({"causes": [{"reason": "NodeCapacity"}]}));
+        check(403, "node didn't have enough allocatable resources", small, &Outcome::Infeasible);
+        check(422, "Pod QOS Class may not change as a result of resizing", None, &Outcome::Rejected);
+        check(500, "etcd is away", None, &Outcome::Unknown);
+    }
+}

@@ -1,0 +1,96 @@
+//! Every flag that upstream's updater 1.8 knows, with its default: a Deployment that was written for it starts ours, and means
+//! the same.
+
+use super::tests::parse;
+use super::{Args, PROGRAM};
+
+/// Source: upstream `docs/flags.md` and `pkg/updater/config`. `v` is set by the program, the others after it by klog.
+const FLAGS: [(&str, &str); 45] = [
+    ("updater-interval", "1m0s"),
+    ("min-replicas", "2"),
+    ("eviction-tolerance", "0.5"),
+    ("eviction-rate-limit", "-1"),
+    ("eviction-rate-burst", "1"),
+    ("address", ":8943"),
+    ("use-admission-controller-status", "true"),
+    ("in-place-skip-disruption-budget", "false"),
+    ("admission-controller-status-lease-name", "vpa-admission-controller"),
+    ("admission-controller-status-lease-namespace", ""),
+    ("admission-controller-status-lease-timeout", "1m0s"),
+    ("pod-update-threshold", "0.1"),
+    ("in-recommendation-bounds-eviction-lifetime-threshold", "12h0m0s"),
+    ("evict-after-oom-threshold", "10m0s"),
+    ("kubeconfig", ""),
+    ("kube-api-qps", "50"),
+    ("kube-api-burst", "100"),
+    ("profiling", "false"),
+    ("vpa-object-namespace", ""),
+    ("ignored-vpa-object-namespaces", ""),
+    ("feature-gates", ""),
+    ("leader-elect", "false"),
+    ("leader-elect-lease-duration", "15s"),
+    ("leader-elect-renew-deadline", "10s"),
+    ("leader-elect-retry-period", "2s"),
+    ("leader-elect-resource-lock", "leases"),
+    ("leader-elect-resource-name", "vpa-updater"),
+    ("leader-elect-resource-namespace", "kube-system"),
+    ("v", "4"),
+    ("add-dir-header", "false"),
+    ("alsologtostderr", "false"),
+    ("legacy-stderr-threshold-behavior", "false"),
+    ("log-backtrace-at", ":0"),
+    ("log-dir", ""),
+    ("log-file", ""),
+    ("log-file-max-size", "1800"),
+    ("logtostderr", "true"),
+    ("one-output", "false"),
+    ("skip-headers", "false"),
+    ("skip-log-headers", "false"),
+    ("stderrthreshold", "0"),
+    ("vmodule", ""),
+    // The same once more, as klog spells them.
+    ("log_backtrace_at", ":0"),
+    ("log_file_max_size", "1800"),
+    ("skip_log_headers", "false"),
+];
+
+fn shown(words: &[String]) -> String {
+    let words = std::iter::once("updater".to_owned()).chain(words.iter().cloned());
+    let args: Args = PROGRAM.try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+    format!("{args:?}")
+}
+
+#[test]
+fn every_flag_of_upstream_is_known_and_has_upstreams_default() {
+    let nothing = shown(&[]);
+    let mut all = Vec::new();
+    for (flag, default) in FLAGS {
+        let word = format!("--{flag}={default}");
+        assert_eq!(shown(std::slice::from_ref(&word)), nothing, "{word}");
+        all.push(word);
+    }
+    assert_eq!(shown(&all), nothing);
+}
+
+#[test]
+fn the_arguments_of_upstreams_manifests_start_the_updater() {
+    for line in [
+        // deploy/updater-deployment.yaml, its variant for high availability, and the Helm chart's.
+        "--v=4 --stderrthreshold=info",
+        "--v=4 --stderrthreshold=info --leader-elect=true --use-admission-controller-status=true",
+        "--leader-elect=true --leader-elect-resource-name=vpa-updater-lease --in-place-skip-disruption-budget=true",
+        "--updater-interval=10s --min-replicas=1 --eviction-rate-limit -1 --feature-gates=InPlace=true,CPUStartupBoost=true",
+    ] {
+        let args = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(args.common.no_effect.iter().count(), 0, "{line}");
+        assert!(args.choice.settings().is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn the_readme_names_every_flag_without_effect() {
+    let readme = include_str!("../../README.md");
+    for flag in runtime::no_effect::FLAGS {
+        assert!(readme.contains(&format!("`--{}`", flag.name)), "--{}", flag.name);
+    }
+}

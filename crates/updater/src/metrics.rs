@@ -1,0 +1,302 @@
+//! What is measured about the updater. Names, labels and buckets are upstream's where it has the same thing
+//! (`pkg/utils/metrics/updater/updater.go`).
+//!
+//! Upstream never forgets the series of an object; here they go with it, and with its size class.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api::vpa::UpdateMode;
+use cluster::{ObjectKey, View};
+use prometheus::core::Collector;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+
+use crate::decide::{Act, Halt, Outcome, Plan, SkipReason, What};
+
+const STEP_BUCKETS: [f64; 23] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 120.0,
+    150.0, 240.0, 300.0,
+];
+/// Objects are counted by the number of their pods, as a power of two, up to this.
+const LARGEST: u32 = 20;
+
+/// All metrics of the updater. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    controlled: IntGaugeVec,
+    evictable: IntGaugeVec,
+    with_evictable: IntGaugeVec,
+    with_evicted: IntGaugeVec,
+    evicted: IntCounterVec,
+    failed_evictions: IntCounterVec,
+    resizable: IntGaugeVec,
+    with_resizable: IntGaugeVec,
+    with_resized: IntGaugeVec,
+    resized: IntCounterVec,
+    failed_resizes: IntCounterVec,
+    infeasible: IntCounterVec,
+    skipped: IntGaugeVec,
+    held: IntGaugeVec,
+    flying: IntGauge,
+    waiting: IntGauge,
+    steps: HistogramVec,
+}
+
+/// What the labels of an object are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Class {
+    size: String,
+    mode: &'static str,
+}
+
+/// The labels of objects in the last pass, and what was done to their pods since the round began.
+#[derive(Debug, Default)]
+pub(crate) struct Classes {
+    of: BTreeMap<ObjectKey, Class>,
+    evicted: BTreeSet<ObjectKey>,
+    resized: BTreeSet<ObjectKey>,
+}
+
+impl Metrics {
+    /// Adds the metrics to a registry.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let name = |name: &str| format!("vpa_updater_{name}");
+        let gauge = |metric: &str, help: &str, labels: &[&str]| IntGaugeVec::new(Opts::new(name(metric), help), labels);
+        let counter =
+            |metric: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name(metric), help), labels);
+        let (size, both) = (["vpa_size_log2"], ["vpa_size_log2", "update_mode"]);
+        let object = ["vpa_size_log2", "vpa_name", "vpa_namespace"];
+        let why_object = ["vpa_size_log2", "reason", "vpa_name", "vpa_namespace"];
+        let mode_object = ["vpa_size_log2", "update_mode", "vpa_name", "vpa_namespace"];
+        let why_mode_object = ["vpa_size_log2", "update_mode", "reason", "vpa_name", "vpa_namespace"];
+        let steps = HistogramOpts::new(name("execution_latency_seconds"), "Time spent in the steps of the main loop.");
+        let metrics = Self {
+            controlled: gauge("controlled_pods_total", "Pods under VPA objects.", &both)?,
+            evictable: gauge("evictable_pods_total", "Pods that may be evicted.", &both)?,
+            with_evictable: gauge("vpas_with_evictable_pods_total", "VPA objects with such pods.", &both)?,
+            with_evicted: gauge("vpas_with_evicted_pods_total", "VPA objects with pods that were evicted.", &both)?,
+            evicted: counter("evicted_pods_total", "Pods that were evicted.", &mode_object)?,
+            failed_evictions: counter("failed_eviction_attempts_total", "Evictions that failed.", &why_mode_object)?,
+            resizable: gauge("in_place_updatable_pods_total", "Pods that may be resized where they run.", &size)?,
+            with_resizable: gauge("vpas_with_in_place_updatable_pods_total", "VPA objects with such pods.", &size)?,
+            with_resized: gauge("vpas_with_in_place_updated_pods_total", "VPA objects with resized pods.", &size)?,
+            resized: counter("in_place_updated_pods_total", "Pods that were resized where they run.", &object)?,
+            failed_resizes: counter("failed_in_place_update_attempts_total", "Resizes that failed.", &why_object)?,
+            infeasible: counter(
+                "in_place_infeasible_skip_pods_total",
+                "Pods that were not resized, since their node was too small for it before.",
+                &object,
+            )?,
+            skipped: gauge("skipped_pods", "Pods that want another size and do not get it now.", &["reason"])?,
+            held: gauge("held", "Whether nothing is done at all.", &["reason"])?,
+            flying: IntGauge::new(name("acts_in_flight"), "Evictions and resizes without an answer yet.")?,
+            waiting: IntGauge::new(name("acts_waiting"), "Evictions and resizes that wait for their turn.")?,
+            steps: HistogramVec::new(steps.buckets(STEP_BUCKETS.to_vec()), &["step"])?,
+        };
+        metrics.start_at_zero();
+        metrics.collectors().into_iter().try_for_each(|collector| registry.register(collector))?;
+        Ok(metrics)
+    }
+
+    fn collectors(&self) -> [Box<dyn Collector>; 17] {
+        [
+            Box::new(self.controlled.clone()),
+            Box::new(self.evictable.clone()),
+            Box::new(self.with_evictable.clone()),
+            Box::new(self.with_evicted.clone()),
+            Box::new(self.evicted.clone()),
+            Box::new(self.failed_evictions.clone()),
+            Box::new(self.resizable.clone()),
+            Box::new(self.with_resizable.clone()),
+            Box::new(self.with_resized.clone()),
+            Box::new(self.resized.clone()),
+            Box::new(self.failed_resizes.clone()),
+            Box::new(self.infeasible.clone()),
+            Box::new(self.skipped.clone()),
+            Box::new(self.held.clone()),
+            Box::new(self.flying.clone()),
+            Box::new(self.waiting.clone()),
+            Box::new(self.steps.clone()),
+        ]
+    }
+
+    /// A rate needs a first value, also of what never happens.
+    fn start_at_zero(&self) {
+        for halt in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
+            self.held.with_label_values(&[held(halt)]);
+        }
+        for power in 0..LARGEST {
+            for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
+                gauge.with_label_values(&[&power.to_string()]);
+            }
+        }
+    }
+
+    /// Nothing is done, and why; or something may be.
+    pub(crate) fn held(&self, halt: Option<Halt>) {
+        for reason in [Halt::Stopped, Halt::WebhookGone, Halt::ViewStale] {
+            self.held.with_label_values(&[held(reason)]).set(i64::from(halt == Some(reason)));
+        }
+    }
+
+    /// How much is under way, and how much waits.
+    pub(crate) fn queue(&self, flying: usize, waiting: usize) {
+        self.flying.set(i64::try_from(flying).unwrap_or(i64::MAX));
+        self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+
+    /// A step took so long.
+    pub(crate) fn step(&self, step: &str, took: Duration) {
+        self.steps.with_label_values(&[step]).observe(took.as_secs_f64());
+    }
+
+    /// What a pass found.
+    pub(crate) fn planned(&self, plan: &Plan, view: &View, classes: &mut Classes) {
+        for gauge in [&self.controlled, &self.evictable, &self.with_evictable, &self.skipped] {
+            gauge.reset();
+        }
+        for gauge in [&self.resizable, &self.with_resizable] {
+            zero(gauge);
+        }
+        let mut now = BTreeMap::new();
+        for tally in &plan.tallies {
+            let mode = view.autoscalers.get(&tally.autoscaler).map_or("", |autoscaler| {
+                mode(autoscaler.object.spec.update_policy.as_ref().and_then(|policy| policy.update_mode))
+            });
+            let class = Class { size: size_class(tally.controlled).to_string(), mode };
+            let both = [class.size.as_str(), class.mode];
+            self.controlled.with_label_values(&both).add(count(tally.controlled));
+            self.evictable.with_label_values(&both).add(count(tally.evictable));
+            self.with_evictable.with_label_values(&both).add(i64::from(tally.evictable > 0));
+            let size = [class.size.as_str()];
+            self.resizable.with_label_values(&size).add(count(tally.resizable));
+            self.with_resizable.with_label_values(&size).add(i64::from(tally.resizable > 0));
+            now.insert(tally.autoscaler.clone(), class);
+        }
+        for skip in &plan.skips {
+            self.skipped.with_label_values(&[skipped(skip.reason)]).inc();
+        }
+        for (key, class) in &classes.of {
+            if now.get(key) != Some(class) {
+                self.forget(key, class);
+            }
+        }
+        for (key, class) in &now {
+            if classes.of.get(key) != Some(class) {
+                let (name, namespace) = (key.name.as_str(), key.namespace.as_str());
+                self.evicted.with_label_values(&[class.size.as_str(), class.mode, name, namespace]);
+                self.resized.with_label_values(&[class.size.as_str(), name, namespace]);
+            }
+        }
+        classes.of = now;
+    }
+
+    fn forget(&self, key: &ObjectKey, class: &Class) {
+        let (name, namespace) = (key.name.as_str(), key.namespace.as_str());
+        let size = class.size.as_str();
+        // One that is not there is as good as forgotten.
+        self.evicted.remove_label_values(&[size, class.mode, name, namespace]).ok();
+        self.resized.remove_label_values(&[size, name, namespace]).ok();
+        self.infeasible.remove_label_values(&[size, name, namespace]).ok();
+        self.failed_evictions.remove_label_values(&[size, class.mode, EVICTION_ERROR, name, namespace]).ok();
+        for reason in [RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR] {
+            self.failed_resizes.remove_label_values(&[size, reason, name, namespace]).ok();
+        }
+    }
+
+    /// What came of an act.
+    pub(crate) fn acted(&self, act: &Act, outcome: &Outcome, classes: &mut Classes) {
+        let Some(Class { size, mode }) = classes.of.get(&act.autoscaler).cloned() else { return };
+        let (name, namespace) = (act.autoscaler.name.as_str(), act.autoscaler.namespace.as_str());
+        match (&act.what, outcome) {
+            (_, Outcome::Gone) => {}
+            (What::Evict, Outcome::Accepted { .. }) => {
+                self.evicted.with_label_values(&[size.as_str(), mode, name, namespace]).inc();
+                if classes.evicted.insert(act.autoscaler.clone()) {
+                    self.with_evicted.with_label_values(&[size.as_str(), mode]).inc();
+                }
+            }
+            (What::Evict, _) => {
+                self.failed_evictions.with_label_values(&[size.as_str(), mode, EVICTION_ERROR, name, namespace]).inc();
+            }
+            (What::Resize { .. }, Outcome::Accepted { .. }) => {
+                self.resized.with_label_values(&[size.as_str(), name, namespace]).inc();
+                if classes.resized.insert(act.autoscaler.clone()) {
+                    self.with_resized.with_label_values(&[size.as_str()]).inc();
+                }
+            }
+            (What::Resize { .. }, _) => {
+                let reason = resize_failure(act, outcome);
+                self.failed_resizes.with_label_values(&[size.as_str(), reason, name, namespace]).inc();
+            }
+        }
+    }
+
+    /// A new round begins.
+    pub(crate) fn round(&self, classes: &mut Classes) {
+        classes.evicted.clear();
+        classes.resized.clear();
+        self.with_evicted.reset();
+        zero(&self.with_resized);
+    }
+}
+
+const EVICTION_ERROR: &str = "EvictionError";
+const RESIZE_ERROR: &str = "InPlaceUpdateError";
+const RESIZE_INFEASIBLE: &str = "InPlaceUpdateInfeasible";
+const UNBOOST_ERROR: &str = "UnboostError";
+
+fn resize_failure(act: &Act, outcome: &Outcome) -> &'static str {
+    match outcome {
+        _ if act.why == crate::decide::Why::BoostExpired => UNBOOST_ERROR,
+        Outcome::Infeasible => RESIZE_INFEASIBLE,
+        _ => RESIZE_ERROR,
+    }
+}
+
+fn skipped(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::NoRoom => "no_room",
+        SkipReason::DisruptionBudget => "disruption_budget",
+        SkipReason::SeveralBudgets => "several_budgets",
+        SkipReason::BackingOff => "backing_off",
+        SkipReason::Requirements => "requirements",
+    }
+}
+
+fn held(halt: Halt) -> &'static str {
+    match halt {
+        Halt::Stopped => "stopped",
+        Halt::WebhookGone => "webhook_gone",
+        Halt::ViewStale => "view_stale",
+    }
+}
+
+/// The logarithm to base two, rounded down.
+fn size_class(pods: usize) -> u32 {
+    pods.checked_ilog2().unwrap_or(0).min(LARGEST)
+}
+
+fn mode(mode: Option<UpdateMode>) -> &'static str {
+    match mode {
+        Some(UpdateMode::Off) => "Off",
+        Some(UpdateMode::Initial) => "Initial",
+        Some(UpdateMode::InPlaceOrRecreate) => "InPlaceOrRecreate",
+        Some(UpdateMode::InPlace) => "InPlace",
+        Some(UpdateMode::Auto) => "Auto",
+        None | Some(UpdateMode::Recreate) => "Recreate",
+    }
+}
+
+fn count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn zero(gauge: &IntGaugeVec) {
+    for power in 0..=LARGEST {
+        let power = power.to_string();
+        if power != LARGEST.to_string() {
+            gauge.with_label_values(&[&power]).set(0);
+        }
+    }
+}

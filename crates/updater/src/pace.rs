@@ -1,0 +1,102 @@
+//! How fast pods are moved: limits overall and per namespace. Time is an argument.
+//!
+//! Evictions and resizes have the same limits, but each their own tokens, as upstream's have.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use runtime::throttle::Throttle;
+
+/// Acts per second and at once; none means no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Limits {
+    /// Of everything.
+    pub overall: Option<(f64, u32)>,
+    /// Of each namespace.
+    pub namespace: Option<(f64, u32)>,
+}
+
+/// Namespaces whose tokens are remembered. Above that, those that have been full again for the longest are forgotten.
+const MOST_NAMESPACES: usize = 10_000;
+
+/// Tokens of one kind of act.
+#[derive(Debug)]
+pub struct Pace {
+    limits: Limits,
+    overall: Option<Throttle>,
+    namespaces: HashMap<String, Throttle>,
+}
+
+impl Pace {
+    /// All tokens are there.
+    pub fn new(limits: Limits) -> Self {
+        let overall = limits.overall.map(|(per_second, burst)| Throttle::new(per_second, burst));
+        Self { limits, overall, namespaces: HashMap::new() }
+    }
+
+    /// Takes a token for an act in this namespace; or says how long there is none, and takes nothing.
+    pub fn take(&mut self, namespace: &str, now: Instant) -> Result<(), Duration> {
+        let (mut overall, mut own) = (self.overall, self.own(namespace));
+        let waits = [overall.as_mut(), own.as_mut()].map(|throttle| throttle.map(|throttle| throttle.take(now)));
+        match waits.into_iter().flatten().max() {
+            Some(wait) if !wait.is_zero() => Err(wait),
+            _ => {
+                self.overall = overall;
+                if let Some(own) = own {
+                    self.remember(namespace, own, now);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn own(&self, namespace: &str) -> Option<Throttle> {
+        let (per_second, burst) = self.limits.namespace?;
+        Some(self.namespaces.get(namespace).copied().unwrap_or_else(|| Throttle::new(per_second, burst)))
+    }
+
+    fn remember(&mut self, namespace: &str, own: Throttle, now: Instant) {
+        if self.namespaces.len() >= MOST_NAMESPACES {
+            self.namespaces.retain(|_, throttle| !throttle.is_full(now));
+        }
+        self.namespaces.insert(namespace.to_owned(), own);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Limits = Limits { overall: None, namespace: None };
+
+    fn check(limits: Limits, acts: &[(&str, u64, Option<u64>)]) {
+        let (start, mut pace) = (Instant::now(), Pace::new(limits));
+        for (namespace, at_ms, wait_ms) in acts {
+            let wait = pace.take(namespace, start + Duration::from_millis(*at_ms)).err();
+            assert_eq!(wait, wait_ms.map(Duration::from_millis), "{namespace} at {at_ms}");
+        }
+    }
+
+    #[test]
+    fn without_limits_nothing_waits() {
+        check(NONE, &[("a", 0, None), ("a", 0, None), ("a", 0, None)]);
+    }
+
+    #[test]
+    fn the_limit_of_all_holds_for_all() {
+        let limits = Limits { overall: Some((10.0, 2)), ..NONE };
+        check(limits, &[("a", 0, None), ("b", 0, None), ("c", 0, Some(100)), ("c", 50, Some(50)), ("c", 100, None)]);
+    }
+
+    #[test]
+    fn a_namespace_that_waits_holds_up_no_other() {
+        let limits = Limits { overall: Some((100.0, 10)), namespace: Some((1.0, 1)) };
+        check(limits, &[("a", 0, None), ("a", 0, Some(1000)), ("b", 0, None), ("a", 1000, None)]);
+    }
+
+    #[test]
+    fn what_waits_takes_no_token() {
+        let limits = Limits { overall: Some((1.0, 2)), namespace: Some((1.0, 1)) };
+        check(limits, &[("a", 0, None), ("a", 0, Some(1000)), ("a", 0, Some(1000)), ("b", 0, None)]);
+    }
+}

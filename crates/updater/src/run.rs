@@ -1,0 +1,91 @@
+//! Starts everything. Only the replica that leads watches the cluster: what it read before it led could be older than what the
+//! leader before it did.
+
+use anyhow::Context as _;
+use cluster::Watches;
+use feed::Reader;
+use runtime::client;
+use runtime::throttle::Throttle;
+use runtime::{Announcement, Chassis, FeedSource, Leading};
+use tokio_util::sync::CancellationToken;
+
+use crate::act::Writer;
+use crate::act::event::Events;
+use crate::args::{Args, scope};
+use crate::metrics::Metrics;
+use crate::term::{Rules, Senses, Tell, Term};
+
+/// One part in so many of `--kube-api-burst` is for pods that were killed for want of memory.
+const URGENT_SHARE: u32 = 4;
+
+/// The updater's work.
+pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
+    let Args {
+        common,
+        election,
+        choice,
+        pace,
+        hold,
+        feed,
+        updater_interval,
+        vpa_object_namespace,
+        ignored_vpa_object_namespaces,
+    } = args;
+    let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
+    let (limits, concurrency) = pace.limits();
+    let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
+    let rules = Rules {
+        settings: choice.settings()?,
+        holding: hold.holding(std::env::var("NAMESPACE").ok()),
+        limits,
+        concurrency,
+        interval: updater_interval.0,
+        requests: requests.reserving(common.kube_api_burst / URGENT_SHARE),
+    };
+    let metrics = Metrics::register(&chassis.registry)?;
+    // Acts wait for the limits where they can still be withdrawn, so not in the client.
+    let acting = client::connect(chassis.config.clone(), Throttle::new(1e6, 1_000_000), chassis.rest_metrics.clone())?;
+    let telling = client::connect(chassis.config.clone(), requests, chassis.rest_metrics.clone())?;
+    let (events, writing) = Events::new(telling);
+    chassis.tasks.spawn_until_shutdown("events", writing);
+    let heard = feed.source(&chassis)?.map(|FeedSource { leaders, tls, server_name }| {
+        let (following, reading) = Reader { leaders, tls, server_name }.follow();
+        chassis.tasks.spawn_until_shutdown("feed", reading);
+        following
+    });
+    let tell = Tell { metrics, events, activity: chassis.activity.clone() };
+    let watch = |leading: Leading| {
+        let mut watches = Watches::new(chassis.client.clone(), scope.clone())
+            .with_placements()
+            .live_pods()
+            .controllers()
+            .autoscalers()
+            .scales()
+            .limit_ranges()
+            .disruption_budgets()
+            .namespaces()
+            .nodes();
+        let mut control = Watches::new(chassis.client.clone(), scope.clone());
+        if let Some(key) = &rules.holding.stop {
+            control = control.switch(key);
+        }
+        let mut webhook = Watches::new(chassis.client.clone(), scope.clone());
+        if let Some((key, _)) = &rules.holding.heartbeat {
+            webhook = webhook.heartbeat(key);
+        }
+        let senses =
+            Senses { view: watches.view(), control: control.view(), webhook: webhook.view(), feed: heard.clone() };
+        let term = Term::new(senses, rules.clone(), Writer::new(acting.clone(), leading), tell.clone());
+        let shutdown: CancellationToken = chassis.shutdown.clone();
+        async move {
+            tokio::select! {
+                ended = term.run(shutdown) => ended.context("the term"),
+                () = watches.ended() => anyhow::bail!("a watch ended"),
+                () = control.ended() => anyhow::bail!("the watch of the switch ended"),
+                () = webhook.ended() => anyhow::bail!("the watch of the webhook's Lease ended"),
+            }
+        }
+    };
+    chassis.readiness.condition("started").ready();
+    chassis.lead(&election, &Announcement::default(), watch).await
+}

@@ -1,0 +1,315 @@
+//! One term of leadership: decides after every change, and has carried out what is decided, as fast as it may be.
+//!
+//! A pass looks at everything, and replaces what the pass before it wanted and what has not begun yet. So of what waits nothing is
+//! ever older than the last change. What has begun counts from then on, until the view shows what came of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Autoscaler, View};
+use feed::Following;
+use jiff::Timestamp;
+use runtime::throttle::Throttle;
+use tokio::sync::watch;
+use tokio::task::{JoinSet, block_in_place};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::act::Writer;
+use crate::act::event::{Events, News};
+use crate::args::Holding;
+use crate::decide::{Act, Halt, Memory, Moment, Outcome, Plan, Scene, Settings, What, Why, decide};
+use crate::heard::{Ear, frozen};
+use crate::hold::{Pulse, Signs, hold};
+use crate::metrics::{Classes, Metrics};
+use crate::pace::{Limits, Pace};
+
+/// Between two passes there is a pause of so many times as long as a pass takes.
+const REST: u32 = 2;
+
+/// Upstream's health check allows so many intervals without activity.
+const PATIENCE: u32 = 5;
+/// But with short intervals this long: everything has to be read first.
+const LEAST_PATIENCE: Duration = Duration::from_mins(1);
+
+/// What is watched.
+pub(crate) struct Senses {
+    /// Workloads.
+    pub(crate) view: watch::Receiver<View>,
+    /// The switch.
+    pub(crate) control: watch::Receiver<View>,
+    /// The webhook's Lease.
+    pub(crate) webhook: watch::Receiver<View>,
+    /// The feed, where it is on.
+    pub(crate) feed: Option<watch::Receiver<Following>>,
+}
+
+/// What the command line says.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) settings: Settings,
+    pub(crate) holding: Holding,
+    pub(crate) limits: Limits,
+    pub(crate) concurrency: usize,
+    pub(crate) interval: Duration,
+    /// Requests to the API server per second and at once.
+    pub(crate) requests: Throttle,
+}
+
+/// Where results go.
+#[derive(Clone)]
+pub(crate) struct Tell {
+    pub(crate) metrics: Metrics,
+    pub(crate) events: Events,
+    pub(crate) activity: runtime::Activity,
+}
+
+impl Drop for Term {
+    /// A standby is alive without doing anything.
+    fn drop(&mut self) {
+        self.tell.activity.expect_nothing();
+        self.tell.metrics.queue(0, 0);
+    }
+}
+
+/// One term.
+pub(crate) struct Term {
+    senses: Senses,
+    rules: Rules,
+    writer: Writer,
+    tell: Tell,
+    started: Instant,
+    memory: Memory,
+    ear: Ear,
+    pulse: Pulse,
+    classes: Classes,
+    evictions: Pace,
+    resizes: Pace,
+    waiting: VecDeque<Act>,
+    running: JoinSet<(Act, Option<Arc<Autoscaler>>, Option<Outcome>)>,
+    /// When the next pass is due.
+    due: Option<Instant>,
+    /// When the next one may begin.
+    rested: Instant,
+    /// When something that waits may go on.
+    turn: Option<Instant>,
+    /// Since when there has always been something to do.
+    round: Option<Round>,
+    said: Option<Halt>,
+}
+
+struct Round {
+    began: Instant,
+    decided: Instant,
+}
+
+impl Term {
+    pub(crate) fn new(senses: Senses, rules: Rules, writer: Writer, tell: Tell) -> Self {
+        let now = Instant::now();
+        let (evictions, resizes) = (Pace::new(rules.limits), Pace::new(rules.limits));
+        Self {
+            senses,
+            rules,
+            writer,
+            tell,
+            started: now,
+            memory: Memory::default(),
+            ear: Ear::default(),
+            pulse: Pulse::default(),
+            classes: Classes::default(),
+            evictions,
+            resizes,
+            waiting: VecDeque::new(),
+            running: JoinSet::new(),
+            due: Some(now),
+            rested: now,
+            turn: None,
+            round: None,
+            said: None,
+        }
+    }
+
+    /// Runs until shutdown, when what has begun is waited for, or until it is dropped with the lease.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        self.tell.activity.expect_every((self.rules.interval * PATIENCE).max(LEAST_PATIENCE), self.started.into_std());
+        self.listen();
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                Some(done) = self.running.join_next() => self.done(done?),
+                changed = self.senses.control.changed() => { changed?; self.soon(); }
+                changed = self.senses.webhook.changed() => { changed?; self.soon(); }
+                changed = self.senses.view.changed() => { changed?; self.soon(); }
+                () = heard(&mut self.senses.feed) => { self.listen(); self.soon(); }
+                () = at(self.due) => self.pass(),
+                () = at(self.turn) => {}
+            }
+            self.start();
+        }
+        self.waiting.clear();
+        while let Some(done) = self.running.join_next().await {
+            self.done(done?);
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self) {
+        if let Some(feed) = &mut self.senses.feed {
+            self.ear.listen(&feed.borrow_and_update());
+        }
+    }
+
+    fn soon(&mut self) {
+        self.due_at(Instant::now().max(self.rested));
+    }
+
+    fn due_at(&mut self, time: Instant) {
+        self.due = Some(self.due.map_or(time, |due| due.min(time)));
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { wall: Timestamp::now(), steady: self.started.elapsed() }
+    }
+
+    /// Decides anew.
+    fn pass(&mut self) {
+        let began = Instant::now();
+        let now = self.moment();
+        let (plan, halt, stands_until) = block_in_place(|| {
+            let view = self.senses.view.borrow_and_update();
+            let (control, webhook) = (self.senses.control.borrow_and_update(), self.senses.webhook.borrow_and_update());
+            self.tell.metrics.step("ListPods", began.elapsed());
+            let signs = Signs { view: &view, control: &control, webhook: &webhook };
+            let held = hold(&signs, &self.rules.holding, &mut self.pulse, now.wall, began.into_std());
+            let (halt, stands_until) = (held.err(), held.ok().flatten());
+            let scene = Scene { view: &view, recommendations: self.ear.heard(), halt, frozen: &frozen(&view) };
+            let plan = decide(&scene, &mut self.memory, &self.rules.settings, now);
+            if halt.is_none() {
+                self.tell.metrics.planned(&plan, &view, &mut self.classes);
+            }
+            (plan, halt, stands_until)
+        });
+        let ended = Instant::now();
+        self.tell.metrics.step("FilterPods", ended - began);
+        self.say(halt);
+        let Plan { acts, skips: _, tallies: _, wake_in } = plan;
+        self.waiting = acts.into();
+        self.tell.activity.record(ended.into_std());
+        if self.round.is_none() && !self.waiting.is_empty() {
+            self.tell.metrics.round(&mut self.classes);
+            self.round = Some(Round { began, decided: ended });
+        }
+        self.rested = ended + (ended - began) * REST;
+        self.due = Some(began + wake_in.map_or(self.rules.interval, |wake_in| wake_in.min(self.rules.interval)));
+        // The webhook may fall silent without anything that changes.
+        if let Some(until) = stands_until {
+            self.due_at(Instant::from_std(until).max(self.rested));
+        }
+        self.due = self.due.map(|due| due.max(self.rested));
+    }
+
+    fn say(&mut self, halt: Option<Halt>) {
+        self.tell.metrics.held(halt);
+        if self.said != halt {
+            if let Some(halt) = halt {
+                tracing::warn!(reason = ?halt, "no pod is moved");
+            } else {
+                tracing::info!("pods are moved");
+            }
+            self.said = halt;
+        }
+    }
+
+    /// Begins as much of what waits as may begin now.
+    fn start(&mut self) {
+        self.turn = None;
+        let mut held_back = VecDeque::new();
+        let now = Instant::now();
+        while self.running.len() < self.rules.concurrency {
+            let Some(act) = self.waiting.pop_front() else { break };
+            match self.may_go(&act, now.into_std()) {
+                Ok(()) => self.go(act),
+                Err(wait) => {
+                    let time = now + wait;
+                    self.turn = Some(self.turn.map_or(time, |turn| turn.min(time)));
+                    held_back.push_back(act);
+                    if self.rules.limits.namespace.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        held_back.append(&mut self.waiting);
+        self.waiting = held_back;
+        self.tell.metrics.queue(self.running.len(), self.waiting.len());
+        if self.running.is_empty()
+            && self.waiting.is_empty()
+            && let Some(Round { began, decided }) = self.round.take()
+        {
+            self.tell.metrics.step("EvictPods", decided.elapsed());
+            self.tell.metrics.step("total", began.elapsed());
+        }
+    }
+
+    /// Takes what an act needs of all limits, or nothing of any and says how long to wait.
+    fn may_go(&mut self, act: &Act, now: std::time::Instant) -> Result<(), Duration> {
+        let is_urgent = matches!(act.why, Why::QuickOom | Why::Revert);
+        let mut requests = self.rules.requests;
+        let wait = if is_urgent { requests.take_urgent(now) } else { requests.take(now) };
+        if !wait.is_zero() {
+            return Err(wait);
+        }
+        let pace = if act.what == What::Evict { &mut self.evictions } else { &mut self.resizes };
+        pace.take(&act.pod.namespace, now)?;
+        self.rules.requests = requests;
+        Ok(())
+    }
+
+    fn go(&mut self, act: Act) {
+        self.memory.begin(&act, self.moment());
+        let autoscaler = self.senses.view.borrow().autoscalers.get(&act.autoscaler).cloned();
+        let writer = self.writer.clone();
+        self.running.spawn(async move {
+            let outcome = writer.carry_out(&act).await;
+            (act, autoscaler, outcome)
+        });
+    }
+
+    fn done(&mut self, (act, autoscaler, outcome): (Act, Option<Arc<Autoscaler>>, Option<Outcome>)) {
+        // What was not sent is not known to the API server; the term is over, and its memory with it.
+        let Some(outcome) = outcome else { return };
+        let now = self.moment();
+        self.memory.end(&act, &outcome, now);
+        self.tell.metrics.acted(&act, &outcome, &mut self.classes);
+        match (&act.what, &outcome, autoscaler) {
+            (What::Evict, Outcome::Accepted { .. }, Some(autoscaler)) => {
+                tracing::info!(pod = %act.pod, autoscaler = %act.autoscaler, why = ?act.why, "evicted a pod");
+                for news in News::evicted(&act.pod, &act.pod_uid, &autoscaler) {
+                    self.tell.events.tell(news);
+                }
+            }
+            (What::Resize { .. }, Outcome::Accepted { .. }, _) => {
+                tracing::info!(pod = %act.pod, autoscaler = %act.autoscaler, why = ?act.why, "resized a pod");
+                self.tell.events.tell(News::resized(&act.pod, &act.pod_uid));
+            }
+            // What was refused may be possible in another way.
+            _ => self.soon(),
+        }
+    }
+}
+
+async fn heard(feed: &mut Option<watch::Receiver<Following>>) {
+    let Some(receiver) = feed else { return std::future::pending().await };
+    if receiver.changed().await.is_err() {
+        *feed = None;
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
