@@ -11,26 +11,41 @@ use serde_json::Value;
 
 /// Program, then what it may write, as `verb group/resource`. The same table as in the documents of the architecture:
 /// the recommender writes VPA status, VPA checkpoints, what sizing policies ask for, Events and its Lease, and never touches
-/// a pod.
-const WRITES: &[(&str, &[&str])] = &[(
-    "recommender",
-    &[
-        "create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-        "create autoscaling.k8s.io/verticalpodautoscalers",
-        "create coordination.k8s.io/leases",
-        "create events.k8s.io/events",
-        "delete autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-        "delete autoscaling.k8s.io/verticalpodautoscalers",
-        "patch autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-        "patch autoscaling.k8s.io/verticalpodautoscalers",
-        "patch autoscaling.k8s.io/verticalpodautoscalers/status",
-        "patch coordination.k8s.io/leases",
-        "patch events.k8s.io/events",
-        "patch plimsoll.dev/clustersizingpolicies/status",
-        "patch plimsoll.dev/sizingpolicies/status",
-        "update coordination.k8s.io/leases",
-    ],
-)];
+/// a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never writes a VPA.
+const WRITES: &[(&str, &[&str])] = &[
+    (
+        "recommender",
+        &[
+            "create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
+            "create autoscaling.k8s.io/verticalpodautoscalers",
+            "create coordination.k8s.io/leases",
+            "create events.k8s.io/events",
+            "delete autoscaling.k8s.io/verticalpodautoscalercheckpoints",
+            "delete autoscaling.k8s.io/verticalpodautoscalers",
+            "patch autoscaling.k8s.io/verticalpodautoscalercheckpoints",
+            "patch autoscaling.k8s.io/verticalpodautoscalers",
+            "patch autoscaling.k8s.io/verticalpodautoscalers/status",
+            "patch coordination.k8s.io/leases",
+            "patch events.k8s.io/events",
+            "patch plimsoll.dev/clustersizingpolicies/status",
+            "patch plimsoll.dev/sizingpolicies/status",
+            "update coordination.k8s.io/leases",
+        ],
+    ),
+    (
+        "updater",
+        &[
+            "create /pods/eviction",
+            "create coordination.k8s.io/leases",
+            "create events.k8s.io/events",
+            "patch /pods",
+            "patch /pods/resize",
+            "patch coordination.k8s.io/leases",
+            "patch events.k8s.io/events",
+            "update coordination.k8s.io/leases",
+        ],
+    ),
+];
 
 const READS: [&str; 3] = ["get", "list", "watch"];
 

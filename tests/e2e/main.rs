@@ -11,3 +11,4 @@ mod lease;
 mod lifecycle;
 mod recommender;
 mod stages;
+mod updater;

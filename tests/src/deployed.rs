@@ -1,4 +1,4 @@
-//! The recommender as the sandbox runs it: deployed from `deploy/`, its replicas, their metrics and their processes.
+//! Programs of the suite as the sandbox runs them: deployed from `deploy/`, their replicas, their metrics and their processes.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -17,17 +17,26 @@ use crate::{eventually, kubectl_in, repository};
 const NAMESPACE: &str = "plimsoll-system";
 const LABEL: &str = "app.kubernetes.io/name=recommender";
 const METRICS_PORT: u16 = 8942;
-/// A new pod of the recommender is ready well within this.
+/// The labels of the updater's pods.
+pub const UPDATER: &str = "app.kubernetes.io/name=updater";
+/// The port of the updater's metrics.
+pub const UPDATER_PORT: u16 = 8943;
+/// A new pod of a program is ready well within this.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Deploys the recommender by a kustomization of the repository, and waits until all its replicas are ready.
 pub async fn deploy(sandbox: &Sandbox, kustomization: &str) -> Result<()> {
+    deploy_these(sandbox, kustomization, LABEL).await
+}
+
+/// The same for the Deployments with these labels.
+pub async fn deploy_these(sandbox: &Sandbox, kustomization: &str, labels: &str) -> Result<()> {
     let overlay = repository().join(kustomization);
     let overlay = overlay.to_str().context("the repository's path is text")?;
     kubectl_in(sandbox, &["apply", "--server-side", "-k", overlay]).await?;
     let deployments: Api<Deployment> = Api::namespaced(sandbox.client().await?, NAMESPACE);
-    eventually("all replicas of the recommender are ready", PATIENCE, async || {
-        let all = deployments.list(&ListParams::default().labels(LABEL)).await?;
+    eventually(&format!("all replicas of {labels} are ready"), PATIENCE, async || {
+        let all = deployments.list(&ListParams::default().labels(labels)).await?;
         ensure!(!all.items.is_empty(), "it is not deployed");
         for deployment in all {
             let name = deployment.name_any();
@@ -47,14 +56,17 @@ pub struct Replica {
     pub pod: String,
     /// Where its process listens: the address in the pod's status, spelled as a loopback address.
     address: Ipv4Addr,
+    /// Where it serves metrics.
+    port: u16,
 }
 
 /// All replicas, whether they run or not.
 pub async fn replicas(client: &Client) -> Result<Vec<Replica>> {
-    replicas_of(client, LABEL).await
+    replicas_of(client, LABEL, METRICS_PORT).await
 }
 
-async fn replicas_of(client: &Client, labels: &str) -> Result<Vec<Replica>> {
+/// All replicas with these labels, which serve metrics on this port.
+pub async fn replicas_of(client: &Client, labels: &str, port: u16) -> Result<Vec<Replica>> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let list = pods.list(&ListParams::default().labels(labels)).await?;
     list.items
@@ -63,7 +75,7 @@ async fn replicas_of(client: &Client, labels: &str) -> Result<Vec<Replica>> {
             let name = pod.name_any();
             let address: Ipv4Addr = pod.status.and_then(|status| status.pod_ip).context("no address yet")?.parse()?;
             let [_, block, high, low] = address.octets();
-            Ok(Replica { pod: name, address: Ipv4Addr::new(127, block, high, low) })
+            Ok(Replica { pod: name, address: Ipv4Addr::new(127, block, high, low), port })
         })
         .collect()
 }
@@ -73,10 +85,15 @@ pub async fn leader(client: &Client) -> Result<Replica> {
     leader_of(client, LABEL).await
 }
 
-/// The replica that writes, of those with these labels.
+/// The recommender's replica that writes, of those with these labels.
 pub async fn leader_of(client: &Client, labels: &str) -> Result<Replica> {
+    leader_with(client, labels, METRICS_PORT).await
+}
+
+/// The replica that writes, of those with these labels, which serve metrics on this port.
+pub async fn leader_with(client: &Client, labels: &str, port: u16) -> Result<Replica> {
     eventually("a replica leads", PATIENCE, async || {
-        for replica in replicas_of(client, labels).await? {
+        for replica in replicas_of(client, labels, port).await? {
             if metric(&replica, "leader_election_master_status").await.is_ok_and(|status| status > 0.0) {
                 return Ok(replica);
             }
@@ -102,7 +119,7 @@ pub async fn metric(replica: &Replica, name: &str) -> Result<f64> {
 
 /// All metrics of a replica as text. It needs no API server.
 pub async fn scrape(replica: &Replica) -> Result<String> {
-    let mut connection = TcpStream::connect((replica.address, METRICS_PORT)).await?;
+    let mut connection = TcpStream::connect((replica.address, replica.port)).await?;
     connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await?;

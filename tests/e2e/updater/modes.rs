@@ -1,0 +1,88 @@
+//! What becomes of pods in each update mode.
+
+use anyhow::{Result, ensure};
+use e2e::deployed::scrape;
+use e2e::{eventually, kubectl_in};
+use serde_json::json;
+
+use super::stage::{PATIENCE, Stage};
+use super::watching::Watching;
+
+const REPLICAS: usize = 3;
+/// Half of three may be away, rounded down.
+const AT_LEAST: usize = 2;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alone() -> Result<()> {
+    let stage = Stage::take("modes").await?;
+    let heart = stage.heart();
+    let none = json!({});
+    let workloads = ["off", "initial", "recreate", "auto", "absent", "protected", "half", "few"];
+    for workload in workloads {
+        stage.workload(workload, REPLICAS, &none).await?;
+    }
+    stage.protect("protected", REPLICAS).await?;
+    stage.protect("half", REPLICAS - 1).await?;
+    let mut before = std::collections::BTreeMap::new();
+    for workload in workloads {
+        let uids: Vec<String> = stage.sizes(workload).await?.into_iter().map(|(uid, _)| uid).collect();
+        before.insert(workload, uids);
+    }
+    let watching = Watching::of(stage.pods.clone()).await?;
+    for (workload, mode) in [
+        ("off", "Off"),
+        ("initial", "Initial"),
+        ("recreate", "Recreate"),
+        ("auto", "Auto"),
+        ("protected", "Recreate"),
+        ("half", "Recreate"),
+    ] {
+        stage.autoscale(workload, &json!({"updateMode": mode})).await?;
+    }
+    stage.autoscale("few", &json!({"updateMode": "Recreate", "minReplicas": REPLICAS + 1})).await?;
+    stage.autoscale("absent", &json!({})).await?;
+
+    for workload in ["recreate", "auto", "absent", "half"] {
+        let uids = stage.all_large(workload, REPLICAS).await?;
+        ensure!(uids.iter().all(|uid| !before[workload].contains(uid)), "{workload}: they are new pods");
+        ensure!(watching.fewest(workload) == Some(AT_LEAST), "{workload}: {:?} were left", watching.fewest(workload));
+    }
+    for workload in ["off", "initial", "protected", "few"] {
+        let mut uids: Vec<String> = stage.sizes(workload).await?.into_iter().map(|(uid, _)| uid).collect();
+        uids.sort();
+        before.get_mut(workload).expect("it was looked at").sort();
+        ensure!(uids == before[workload], "{workload}: its pods are as they were");
+    }
+    let reasons = "vpa_updater_skipped_pods{reason=\"disruption_budget\"} 3";
+    let leader = stage.leader().await?;
+    eventually("the budget is said to hold the pods", PATIENCE, async || {
+        let metrics = scrape(&leader).await?;
+        ensure!(metrics.contains(reasons), "{metrics}");
+        Ok(())
+    })
+    .await?;
+    told(&stage).await?;
+    heart.stop().await
+}
+
+/// Upstream's events.
+async fn told(stage: &Stage) -> Result<()> {
+    eventually("events tell of it", PATIENCE, async || {
+        let columns =
+            "custom-columns=REASON:.reason,KIND:.involvedObject.kind,SOURCE:.reportingComponent,MESSAGE:.message";
+        let printed =
+            kubectl_in(stage.sandbox()?, &["-n", &stage.namespace, "get", "events", "-o", columns, "--no-headers"])
+                .await?;
+        let has = |words: &[&str]| {
+            printed.lines().any(|line| words.iter().all(|word| line.contains(word)) && line.contains("vpa-updater"))
+        };
+        for words in [
+            &["EvictedByVPA", "Pod", "Pod was evicted by VPA Updater to apply resource recommendation."][..],
+            &["EvictedPod", "VerticalPodAutoscaler", "VPA Updater evicted Pod recreate-"],
+        ] {
+            ensure!(has(words), "{words:?} is not in\n{printed}");
+        }
+        Ok(())
+    })
+    .await
+}
