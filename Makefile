@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench bench-feed bench-scale certs manifests
+.PHONY: demo test lint bench bench-feed bench-scale fuzz certs manifests
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -15,8 +15,8 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-bench: ## ns per sample, percentile and replica count, bytes per container, full recomputation
-	cargo bench --locked -p sizing -p scaling
+bench: ## ns per sample, percentile, replica count and review, bytes per container, full recomputation
+	cargo bench --locked -p sizing -p scaling -p webhook
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading
@@ -24,6 +24,9 @@ bench-feed: ## memory of a feed server while two readers do not read for a minut
 bench-scale: ## the recommender before a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
 	cargo build --locked --release --workspace --bins
 	target/release/scale
+
+fuzz: ## a million odd reviews to the webhook: no panic, no pod refused, no patch that does not apply
+	PLIMSOLL_HOSTILE_REVIEWS=1000000 cargo test -q --locked --release -p webhook --test reviews -- --nocapture hostile
 
 certs: ## a development authority and a certificate per program, in certs/
 	cargo run -q --locked -p feed --example development_ca -- certs

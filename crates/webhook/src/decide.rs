@@ -159,8 +159,10 @@ fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
         }
     };
     let RequestObjects { object: Some(object), old_object } = objects.request else { return Verdict::default() };
-    let mut verdict = validate(&object, old_object.as_ref(), state.settings.gates);
-    if object.spec.update_policy.is_none() {
+    let has_spec = object.spec.is_some();
+    let (spec, old) = (object.spec.unwrap_or_default(), old_object.map(|old| old.spec.unwrap_or_default()));
+    let mut verdict = validate(&spec, old.as_ref(), state.settings.gates);
+    if has_spec && spec.update_policy.is_none() {
         let value = json!({"updateMode": "Recreate"});
         verdict.patch.push(Operation::add("/spec/updatePolicy".to_owned(), value));
     }

@@ -3,11 +3,12 @@
 //! Source: upstream `pkg/admission-controller/resource/pod` (`handler.go`, `patch/`).
 
 mod object;
+mod sound;
 #[cfg(test)]
 mod vectors;
 
-use api::vpa::{ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler};
-use model::{NamespaceLimits, Quantity, Recommendation, ResourceList};
+use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler};
+use model::{NamespaceLimits, Recommendation, ResourceList};
 use sizing::{ContainerSize, PodContainer, pod_sizes};
 
 use crate::boost::{self, BoostError};
@@ -45,19 +46,22 @@ pub(crate) fn patch(
     settings: &Settings,
 ) -> Result<Vec<Operation>, BoostError> {
     let containers = sized(pod, settings.native_sidecars);
-    let sizes = sizes(&containers, sizing, limits);
+    let mut sizes = sizes(&containers, sizing, limits);
     let mut patch = Vec::new();
     if pod.metadata.annotations.is_none() {
         patch.push(Operation::annotations());
     }
+    let boosts = boosts(&containers, &mut sizes, sizing.object, settings)?;
+    if !pod.runs() {
+        hold(pod, &containers, &mut sizes);
+    }
     let mut updates = Vec::new();
-    for (sized, mut size) in containers.iter().zip(sizes) {
-        if settings.gates.startup_boost {
-            let policy = sizing.object.spec.container_policy(&sized.container.name);
-            if policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off) {
-                continue;
-            }
-            patch.extend(boosted(sized, &mut size, sizing.object, settings.max_cpu_boost.as_ref())?);
+    for ((sized, size), boost) in containers.iter().zip(sizes).zip(boosts) {
+        if matches!(boost, Boost::LeftOut) {
+            continue;
+        }
+        if let Boost::Given(annotation) = boost {
+            patch.push(annotation);
         }
         let (operations, said) = container_patch(sized, size);
         if !operations.is_empty() {
@@ -104,17 +108,55 @@ fn sizes(containers: &[Sized<'_>], sizing: Sizing<'_>, limits: &NamespaceLimits)
     pod_sizes(recommendation, &containers, limits)
 }
 
-fn boosted(
-    sized: &Sized<'_>,
+/// What becomes of a container while it starts.
+enum Boost {
+    /// Nothing special.
+    None,
+    /// It gets more, and this annotation.
+    Given(Operation),
+    /// With the feature gate, containers whose policy is off are left out altogether.
+    LeftOut,
+}
+
+fn boosts(
+    containers: &[Sized<'_>],
+    sizes: &mut [ContainerSize],
+    object: &VerticalPodAutoscaler,
+    settings: &Settings,
+) -> Result<Vec<Boost>, BoostError> {
+    let pairs = containers.iter().zip(sizes);
+    pairs.map(|(sized, size)| boost(sized.container, size, object, settings)).collect()
+}
+
+fn boost(
+    container: &Container,
     size: &mut ContainerSize,
     object: &VerticalPodAutoscaler,
-    most: Option<&Quantity>,
-) -> Result<Option<Operation>, BoostError> {
-    let name = &sized.container.name;
-    let Some(boost) = boost::boost_of(&object.spec, name) else { return Ok(None) };
-    let original = sized.container.resources();
-    boost::raise(size, boost, original, object.spec.allowed(name).values, most)?;
-    Ok(Some(boost::annotation(name, original)))
+    settings: &Settings,
+) -> Result<Boost, BoostError> {
+    if !settings.gates.startup_boost {
+        return Ok(Boost::None);
+    }
+    let (name, spec) = (&container.name, &object.spec);
+    let is_off = |policy: &ContainerResourcePolicy| policy.effective_mode() == ContainerScalingMode::Off;
+    if spec.container_policy(name).is_some_and(is_off) {
+        return Ok(Boost::LeftOut);
+    }
+    let Some(boost) = boost::boost_of(spec, name) else { return Ok(Boost::None) };
+    let original = container.resources();
+    boost::raise(size, boost, original, spec.allowed(name).values, settings.max_cpu_boost.as_ref())?;
+    Ok(Boost::Given(boost::annotation(name, original)))
+}
+
+/// Takes back what would have the pod refused.
+fn hold(pod: &Pod, containers: &[Sized<'_>], sizes: &mut [ContainerSize]) {
+    for (sized, size) in containers.iter().zip(sizes.iter_mut()) {
+        sound::keep_below_limits(size, sized.effective);
+    }
+    if let Some(resources) = &pod.spec.resources {
+        let before: Vec<_> = containers.iter().map(|sized| sized.effective).collect();
+        sound::keep_within_pod(sizes, &before, resources);
+    }
 }
 
 /// The patch of one container, and what is said about it.

@@ -6,8 +6,6 @@
 mod boost;
 mod object;
 mod policy;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeSet;
 
@@ -15,8 +13,8 @@ use crate::fields::Problem;
 use crate::review::Verdict;
 use crate::state::Gates;
 
-pub(crate) use object::Object;
-use object::{Policy, Spec, UpdatePolicy};
+pub(crate) use object::{Object, Spec};
+use object::{Policy, UpdatePolicy};
 
 /// The update modes of `updateMode`, without the deprecated one.
 const MODES: [&str; 5] = ["InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate"];
@@ -46,10 +44,9 @@ impl Accepted {
 }
 
 /// What is wrong with an object, and what its owner should know. `old` is what it was before, if it was there.
-pub(crate) fn validate(object: &Object, old: Option<&Object>, gates: Gates) -> Verdict {
-    let accepted = Accepted::of(gates, old.map(|old| &old.spec));
+pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict {
+    let accepted = Accepted::of(gates, old);
     let mut verdict = Verdict::default();
-    let spec = &object.spec;
     if spec.target_ref.is_none() && accepted.is_new {
         let detail = "If you're using v1beta1 version of the API, please migrate to v1";
         verdict.problems.push(Problem::required("spec.targetRef".to_owned(), detail));

@@ -49,7 +49,12 @@ impl Part {
 impl Following {
     /// Nothing was heard yet from so many leaders; it is stale from `now`.
     pub(super) fn new(leaders: usize, now: Instant) -> Self {
-        Self { parts: vec![Part::new(now); leaders] }
+        Self::from_parts(vec![Part::new(now); leaders])
+    }
+
+    /// What these leaders told.
+    pub fn from_parts(parts: Vec<Part>) -> Self {
+        Self { parts }
     }
 
     pub(super) fn part_mut(&mut self, leader: usize) -> Option<&mut Part> {

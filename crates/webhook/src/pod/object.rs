@@ -38,6 +38,8 @@ pub(crate) struct Owner {
 pub(crate) struct Spec {
     pub(crate) containers: Vec<Container>,
     pub(crate) init_containers: Option<Vec<Container>>,
+    /// What all containers may have together.
+    pub(crate) resources: Option<Requirements>,
 }
 
 /// A container of a pod.
@@ -68,6 +70,11 @@ impl Pod {
         let statuses = self.status.iter().flat_map(|status| &status.container_statuses).flatten();
         let status = statuses.into_iter().find(|status| status.name == container.name);
         status.and_then(|status| status.resources.as_ref()).unwrap_or(container.resources())
+    }
+
+    /// Whether a kubelet reports about it already.
+    pub(crate) fn runs(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.container_statuses.is_some())
     }
 
     /// How many containers it has, of those that are sized or might be.

@@ -8,8 +8,7 @@ use serde::de::IgnoredAny;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Object {
-    #[serde(deserialize_with = "or_default")]
-    pub(crate) spec: Spec,
+    pub(crate) spec: Option<Spec>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -82,8 +81,4 @@ impl Policy {
             || self.memory_aggregation_interval_seconds.is_some()
             || self.memory_aggregation_interval_count.is_some()
     }
-}
-
-fn or_default<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
-    Option::deserialize(from).map(Option::unwrap_or_default)
 }

@@ -1,0 +1,9 @@
+//! From reviews to answers, as the API server asks and as it would never ask.
+
+mod dispatch;
+mod hostile;
+mod odd_pods;
+mod recommendation;
+mod selection;
+mod stage;
+mod validation;
