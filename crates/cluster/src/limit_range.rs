@@ -43,7 +43,7 @@ pub struct LimitRangeItem {
 
 impl LimitRange {
     /// Keeps what can change a decision.
-    pub(crate) fn trim(object: v1::LimitRange) -> Self {
+    pub fn trim(object: v1::LimitRange) -> Self {
         let key =
             ObjectKey::new(object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default());
         let items = object.spec.map(|spec| spec.limits).unwrap_or_default();

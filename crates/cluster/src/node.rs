@@ -26,7 +26,7 @@ pub struct Node {
 
 impl Node {
     /// Keeps what can change a decision.
-    pub(crate) fn trim(object: v1::Node) -> Self {
+    pub fn trim(object: v1::Node) -> Self {
         let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
         Self {
             name: object.metadata.name.unwrap_or_default(),

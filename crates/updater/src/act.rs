@@ -41,7 +41,7 @@ impl Writer {
         let attempt = async {
             match &act.what {
                 What::Evict => self.evict(&act.pod, &act.pod_uid).await,
-                What::Resize { resize, annotate } => self.resize(act, resize, annotate).await,
+                What::Resize { resize, annotate, attempt: _ } => self.resize(act, resize, annotate).await,
             }
         };
         let outcome = match tokio::time::timeout(PATIENCE, attempt).await {

@@ -4,12 +4,19 @@
 //! * `matching.rs`: which pods are under which autoscaler
 //! * `priority.rs`, `requirements.rs`, `observed.rs`: which of them want another size, and how badly
 //! * `group.rs`, `budgets.rs`: how many may be away at a time
+//! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is resized where it runs
+//! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
+//! * `hold.rs`, `window.rs`: when pods are left alone
 //! * `memory.rs`: what is on its way and not seen yet, and what was refused
 //! * `act.rs`: what comes out
 
 mod act;
+mod boost;
 mod budgets;
 mod group;
+mod hold;
+mod in_place;
+mod ledger;
 mod matching;
 mod members;
 mod memory;
@@ -17,11 +24,17 @@ mod moment;
 mod observed;
 mod pass;
 mod priority;
+mod qos;
 mod requirements;
+mod resize_patch;
+mod resizing;
+mod revert;
 mod settings;
+mod size;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,11 +43,14 @@ use std::time::Duration;
 use cluster::{ObjectKey, View};
 use model::Recommendation;
 
-pub use act::{Act, Outcome, Skip, SkipReason, What, Why};
+pub use act::{Act, Attempt, Outcome, Shape, Skip, SkipReason, What, Why};
 pub use group::Disruption;
+pub use hold::{Held, Hold};
 pub use memory::Memory;
 pub use moment::Moment;
+pub use revert::{RESIZED_FROM, REVERTED_AT};
 pub use settings::Settings;
+pub use window::{MAINTENANCE_WINDOW, Window, WindowError};
 
 /// What is seen.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +83,8 @@ pub struct Plan {
     pub acts: Vec<Act>,
     /// Which pods want another size and do not get it.
     pub skips: Vec<Skip>,
+    /// Autoscalers whose pods are left alone.
+    pub held: Vec<Held>,
     /// What was found, by autoscaler.
     pub tallies: Vec<Tally>,
     /// After how long something is due although nothing changed.

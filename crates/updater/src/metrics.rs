@@ -261,6 +261,11 @@ fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::SeveralBudgets => "several_budgets",
         SkipReason::BackingOff => "backing_off",
         SkipReason::Requirements => "requirements",
+        SkipReason::KnownInfeasible => "known_infeasible",
+        SkipReason::AlreadyAsked => "already_asked",
+        SkipReason::QosClass => "qos_class",
+        SkipReason::Refused => "refused",
+        SkipReason::Reverted => "reverted",
     }
 }
 

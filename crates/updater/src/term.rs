@@ -194,7 +194,7 @@ impl Term {
         let ended = Instant::now();
         self.tell.metrics.step("FilterPods", ended - began);
         self.say(halt);
-        let Plan { acts, skips: _, tallies: _, wake_in } = plan;
+        let Plan { acts, skips: _, held: _, tallies: _, wake_in } = plan;
         self.waiting = acts.into();
         self.tell.activity.record(ended.into_std());
         if self.round.is_none() && !self.waiting.is_empty() {

@@ -1,9 +1,11 @@
 //! What is to be done to pods, and what came of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::ObjectKey;
 use json_patch::Patch;
+use model::{Cpu, Memory, Recommendation};
 
 use super::group::Disruption;
 
@@ -35,7 +37,27 @@ pub enum What {
         resize: Patch,
         /// For the pod itself, once the resize was accepted.
         annotate: Patch,
+        /// What it is for.
+        attempt: Attempt,
     },
+}
+
+/// What was recommended when a resize was tried, and what the pod's node has; to know when trying again is of no use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// What the autoscaler recommended.
+    pub recommendation: Arc<Recommendation>,
+    /// What the node has; none if the node is not known.
+    pub shape: Option<Shape>,
+}
+
+/// What a node has for pods: nodes that have the same can hold the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// CPU.
+    pub cpu: Option<Cpu>,
+    /// Memory.
+    pub memory: Option<Memory>,
 }
 
 /// Why something is done. The most urgent comes first.
@@ -102,4 +124,14 @@ pub enum SkipReason {
     BackingOff,
     /// The owner's conditions on evictions do not hold.
     Requirements,
+    /// Its node can never hold that, as an earlier attempt showed, there or on another node that has as much.
+    KnownInfeasible,
+    /// It asks for that already, and the kubelet has not completed it.
+    AlreadyAsked,
+    /// A resize would change its quality of service class.
+    QosClass,
+    /// A resize was refused.
+    Refused,
+    /// It was killed for want of memory after a resize, and keeps what it got back.
+    Reverted,
 }

@@ -4,13 +4,17 @@
 //! cluster shows counts, which holds evictions once the list of pods is read anew.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Pod, Running};
+use cluster::{ObjectKey, Pod, Running};
+use json_patch::Patch;
+use model::Recommendation;
 
-use super::act::{Act, Outcome};
+use super::act::{Act, Attempt, Outcome, Shape, What};
 use super::group::Disruption;
 use super::moment::Moment;
+use super::resizing::Resizing;
 
 /// After how long without an answer an act is taken not to have happened, when the pod is still there.
 const UNKNOWN_SETTLES: Duration = Duration::from_mins(2);
@@ -26,6 +30,14 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 pub struct Memory {
     flights: HashMap<String, Flight>,
     pauses: HashMap<String, Pause>,
+    /// Since when pods are seen resizing.
+    resizing_since: HashMap<String, Duration>,
+    /// What was recommended when a pod's node could not hold it.
+    infeasible: HashMap<String, Arc<Recommendation>>,
+    /// The same for the pods of an autoscaler on any node that has as much.
+    infeasible_shapes: HashMap<(ObjectKey, Shape), Arc<Recommendation>>,
+    /// Resizes that the API server refused.
+    refused: HashMap<String, (Patch, Duration)>,
 }
 
 /// An act that the view does not show yet.
@@ -51,11 +63,11 @@ struct Pause {
 
 /// What is known of an act on one pod that the view does not show yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pending {
+pub(super) struct Pending {
     /// What the workload loses by it.
-    pub disruption: Disruption,
+    pub(super) disruption: Disruption,
     /// Whether it may be tried again: nobody knows whether it happened.
-    pub may_retry: bool,
+    pub(super) may_retry: bool,
 }
 
 impl Memory {
@@ -85,10 +97,58 @@ impl Memory {
                 self.flights.remove(uid);
             }
             Outcome::Infeasible | Outcome::Rejected => {
-                self.pause(uid, None, now);
                 self.flights.remove(uid);
+                match &act.what {
+                    What::Evict => self.pause(uid, None, now),
+                    What::Resize { resize, attempt, .. } => {
+                        self.refused.insert(uid.clone(), (resize.clone(), now.steady));
+                        if *outcome == Outcome::Infeasible {
+                            self.note_infeasible(&act.autoscaler, uid, attempt);
+                        }
+                    }
+                }
             }
         }
+    }
+
+    /// A pod's node can never hold what is recommended.
+    pub(super) fn note_infeasible(&mut self, autoscaler: &ObjectKey, uid: &str, attempt: &Attempt) {
+        self.infeasible.insert(uid.to_owned(), Arc::clone(&attempt.recommendation));
+        if let Some(shape) = attempt.shape {
+            self.infeasible_shapes.insert((autoscaler.clone(), shape), Arc::clone(&attempt.recommendation));
+        }
+    }
+
+    /// Whether a recommendation is known to be infeasible for a pod: nothing in it is lower than in the one that was.
+    pub(super) fn is_infeasible(&self, uid: &str, recommendation: &Recommendation) -> bool {
+        self.infeasible.get(uid).is_some_and(|known| !is_any_lower(recommendation, known))
+    }
+
+    /// The same for any pod of an autoscaler on nodes of this shape.
+    pub(super) fn is_infeasible_on(
+        &self,
+        autoscaler: &ObjectKey,
+        shape: Shape,
+        recommendation: &Recommendation,
+    ) -> bool {
+        let known = self.infeasible_shapes.get(&(autoscaler.clone(), shape));
+        known.is_some_and(|known| !is_any_lower(recommendation, known))
+    }
+
+    /// How long ago the API server refused this resize.
+    pub(super) fn refused_ago(&self, uid: &str, resize: &Patch, now: Moment) -> Option<Duration> {
+        let (refused, at) = self.refused.get(uid)?;
+        (refused == resize).then(|| now.steady.saturating_sub(*at))
+    }
+
+    /// For how long a pod has been seen resizing.
+    pub(super) fn resizing_for(&self, uid: &str, now: Moment) -> Duration {
+        self.resizing_since.get(uid).map_or(Duration::ZERO, |since| now.steady.saturating_sub(*since))
+    }
+
+    /// Forgets what is about autoscalers that are not there.
+    pub(super) fn keep_autoscalers(&mut self, exists: impl Fn(&ObjectKey) -> bool) {
+        self.infeasible_shapes.retain(|(autoscaler, _), _| exists(autoscaler));
     }
 
     fn move_on(&mut self, uid: &str, stage: Stage, now: Moment) {
@@ -106,32 +166,33 @@ impl Memory {
     }
 
     /// Forgets what the pods show, and what is about pods that are not there. `live` are those that are not on their way out.
-    pub fn observe<'a>(&mut self, live: impl Iterator<Item = (&'a Pod, &'a Running)>, now: Moment) {
-        if self.flights.is_empty() && self.pauses.is_empty() {
-            return;
-        }
-        let (mut flights, mut pauses) = (HashMap::new(), HashMap::new());
+    pub(super) fn observe<'a>(&mut self, live: impl Iterator<Item = (&'a Pod, &'a Running)>, now: Moment) {
+        let mut kept = Self { infeasible_shapes: std::mem::take(&mut self.infeasible_shapes), ..Self::default() };
         for (pod, running) in live {
             if let Some((uid, flight)) = self.flights.remove_entry(&pod.uid)
                 && !flight.is_over(running, now)
             {
-                flights.insert(uid, flight);
+                kept.flights.insert(uid, flight);
             }
-            if let Some((uid, pause)) = self.pauses.remove_entry(&pod.uid) {
-                pauses.insert(uid, pause);
+            if Resizing::of(running) != Resizing::No {
+                let since = self.resizing_since.get(&pod.uid).copied().unwrap_or(now.steady);
+                kept.resizing_since.insert(pod.uid.clone(), since);
             }
+            keep(&mut kept.pauses, &mut self.pauses, &pod.uid);
+            keep(&mut kept.infeasible, &mut self.infeasible, &pod.uid);
+            keep(&mut kept.refused, &mut self.refused, &pod.uid);
         }
-        (self.flights, self.pauses) = (flights, pauses);
+        *self = kept;
     }
 
     /// What is under way for a pod.
-    pub fn pending(&self, uid: &str) -> Option<Pending> {
+    pub(super) fn pending(&self, uid: &str) -> Option<Pending> {
         let flight = self.flights.get(uid)?;
         Some(Pending { disruption: flight.disruption, may_retry: matches!(flight.stage, Stage::Unknown) })
     }
 
     /// How long a pod is still left alone after a refusal.
-    pub fn pause_left(&self, uid: &str, now: Moment) -> Option<Duration> {
+    pub(super) fn pause_left(&self, uid: &str, now: Moment) -> Option<Duration> {
         let left = self.pauses.get(uid)?.until.checked_sub(now.steady)?;
         (!left.is_zero()).then_some(left)
     }
@@ -151,4 +212,21 @@ impl Flight {
             (Stage::Accepted { generation: None }, _) => waited >= RESIZE_SETTLES,
         }
     }
+}
+
+fn keep<T>(kept: &mut HashMap<String, T>, all: &mut HashMap<String, T>, uid: &str) {
+    if let Some((uid, value)) = all.remove_entry(uid) {
+        kept.insert(uid, value);
+    }
+}
+
+/// Whether any target is lower than it was.
+pub(super) fn is_any_lower(recommendation: &Recommendation, before: &Recommendation) -> bool {
+    recommendation.containers.iter().any(|container| {
+        let before = before.containers.iter().find(|before| before.container_name == container.container_name);
+        before.is_some_and(|before| {
+            let mut targets = container.target.iter();
+            targets.any(|(name, target)| before.target.get(name).is_some_and(|before| target < before))
+        })
+    })
 }

@@ -3,12 +3,14 @@
 use api::vpa::EffectiveUpdateMode;
 
 use super::act::Why;
+use super::boost;
 use super::budgets::Budgets;
+use super::ledger::Ledger;
 use super::matching::{Matched, matched};
 use super::memory::Memory;
 use super::moment::Moment;
 use super::settings::Settings;
-use super::turn::Turn;
+use super::turn::{Context, Turn};
 use super::{Plan, Scene};
 
 /// See [`super::decide`].
@@ -18,17 +20,25 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
         Some((pod.as_ref(), running))
     });
     memory.observe(live, now);
-    let mut plan = Plan::default();
+    memory.keep_autoscalers(|key| scene.view.autoscalers.get(key).is_some());
     if scene.halt.is_some() {
-        return plan;
+        return Plan::default();
     }
-    let mut budgets = Budgets::of(scene.view);
     let all = matched(scene.view, |autoscaler| {
-        autoscaler.object.spec.effective_update_mode() == EffectiveUpdateMode::Recreate
+        let spec = &autoscaler.object.spec;
+        let mode = spec.effective_update_mode();
+        let changes_pods = !matches!(mode, EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial);
+        changes_pods || (settings.startup_boost && boost::is_asked_for(spec))
     });
+    let mut budgets = Budgets::of(scene.view);
     spend_pending(&all, memory, &mut budgets, now);
+    let mut ledger = Ledger::new(budgets);
     for matched in all.iter().filter(|matched| !matched.pods.is_empty()) {
-        Turn::new(scene, memory, settings, now, matched).take(&mut budgets, &mut plan);
+        Turn::take(Context { scene, memory, settings, now }, matched, &mut ledger);
+    }
+    let Ledger { mut plan, infeasible, .. } = ledger;
+    for (autoscaler, uid, attempt) in infeasible {
+        memory.note_infeasible(&autoscaler, &uid, &attempt);
     }
     plan.acts.sort_by_key(|act| act.why != Why::QuickOom);
     plan

@@ -7,15 +7,16 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use api::vpa::{ContainerScalingMode, VerticalPodAutoscalerSpec};
-use cluster::{Pod, Running, Specified};
-use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName};
+use cluster::{Pod, Running};
+use model::{ContainerRecommendation, Recommendation, ResourceName};
 
 use super::moment::Moment;
 use super::observed::Observed;
 use super::settings::Settings;
+use super::size::requests;
 
 /// The word of the kubelet for a kill for want of memory.
-const OOM_KILLED: &str = "OOMKilled";
+pub(super) const OOM_KILLED: &str = "OOMKilled";
 
 /// How much a pod wants another size.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -26,14 +27,6 @@ pub(super) struct Priority {
     pub(super) scale_up: bool,
     /// The sum over resources of the relative difference between target and requests.
     pub(super) difference: f64,
-}
-
-/// What a container of the specification asks for in effect.
-pub(super) fn requests(container: &Specified) -> Option<&ResourceList> {
-    match &container.reported {
-        Some([requests, _]) => Some(requests),
-        None => container.requests.as_ref(),
-    }
 }
 
 /// The recommendation for one container.

@@ -7,7 +7,8 @@ use api::vpa::{EvictionChangeRequirement, EvictionRequirement, VerticalPodAutosc
 use cluster::Running;
 use model::{Recommendation, ResourceList, ResourceName};
 
-use super::priority::{recommended, requests};
+use super::priority::recommended;
+use super::size::requests;
 
 /// Whether the pod may be changed: for at least one container all conditions hold, or nothing is asked for yet.
 pub(super) fn admit(running: &Running, recommendation: &Recommendation, spec: &VerticalPodAutoscalerSpec) -> bool {

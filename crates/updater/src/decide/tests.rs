@@ -1,5 +1,7 @@
 //! Whole decisions over a small cluster.
 
+mod in_place;
+mod vectors;
 mod world;
 
 use std::time::Duration;

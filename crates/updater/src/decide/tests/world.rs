@@ -66,9 +66,14 @@ impl World {
 
     /// A pod; `with` says whether it is `ready` and how much `cpu` it asks for.
     pub(super) fn pod(&mut self, app: &str, name: &str, with: &Value) {
+        self.pod_with(app, name, with, |_| ());
+    }
+
+    /// The same, changed in some way.
+    pub(super) fn pod_with(&mut self, app: &str, name: &str, with: &Value, change: impl FnOnce(&mut Value)) {
         let ready = if with["ready"] == json!(false) { "False" } else { "True" };
         let cpu = with["cpu"].as_str().unwrap_or("100m");
-        let object = json!({
+        let mut object = json!({
             "metadata": {
                 "namespace": "shop", "name": name, "uid": format!("uid-{name}"), "labels": {"app": app}, "generation": 1,
                 "ownerReferences": owner("ReplicaSet", app),
@@ -82,8 +87,28 @@ impl World {
                 "conditions": [{"type": "Ready", "status": ready}],
             },
         });
+        change(&mut object);
         let pod = Pod::trim_running(serde_json::from_value(object).expect("a pod"), false);
         self.view.pods.apply(Arc::new(pod));
+    }
+
+    fn change_autoscaler(&mut self, name: &str, change: impl FnOnce(&mut Autoscaler)) {
+        let autoscaler = self.view.autoscalers.get(&ObjectKey::new("shop", name)).expect("it is there");
+        let mut autoscaler = autoscaler.as_ref().clone();
+        change(&mut autoscaler);
+        self.view.autoscalers.apply(Arc::new(autoscaler));
+    }
+
+    pub(super) fn annotate(&mut self, name: &str, key: &str, value: &str) {
+        let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        self.change_autoscaler(name, |autoscaler| autoscaler.object.metadata.annotations = Some(annotations));
+    }
+
+    /// Twice the CPU until so many seconds after a pod is ready.
+    pub(super) fn boost(&mut self, name: &str, seconds: i32) {
+        let boost = json!({"cpu": {"type": "Factor", "factor": 2, "durationSeconds": seconds}});
+        let boost = serde_json::from_value(boost).expect("a boost");
+        self.change_autoscaler(name, |autoscaler| autoscaler.object.spec.startup_boost = Some(boost));
     }
 
     pub(super) fn delete(&mut self, pod: &str) {

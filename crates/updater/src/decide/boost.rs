@@ -1,0 +1,65 @@
+//! CPU that a container was given to start with, and when it is taken back.
+//!
+//! Source: upstream `pkg/utils/vpa/cpu_startup_boost.go` and `pkg/updater/logic/updater.go`.
+
+use std::time::Duration;
+
+use api::vpa::VerticalPodAutoscalerSpec;
+use cluster::Running;
+use model::ResourceList;
+use serde::Deserialize;
+use sizing::ContainerSize;
+
+use super::moment::Moment;
+
+/// What the annotation of a container begins with; its name follows.
+const PREFIX: &str = "vpaCpuStartupBoost/";
+
+/// What a container asked for before.
+#[derive(Deserialize)]
+struct Original {
+    requests: Option<ResourceList>,
+    limits: Option<ResourceList>,
+}
+
+/// Whether an autoscaler boosts anything.
+pub(super) fn is_asked_for(spec: &VerticalPodAutoscalerSpec) -> bool {
+    let policies = spec.resource_policy.iter().flat_map(|policy| &policy.container_policies);
+    spec.startup_boost.is_some() || policies.into_iter().any(|policy| policy.startup_boost.is_some())
+}
+
+/// Whether any container of the pod is boosted.
+pub(super) fn is_boosted(running: &Running) -> bool {
+    boosted(running).next().is_some()
+}
+
+/// The boosted containers, by name.
+pub(super) fn boosted(running: &Running) -> impl Iterator<Item = &str> {
+    running.annotations.keys().filter_map(|name| name.strip_prefix(PREFIX))
+}
+
+/// The annotation of a container.
+pub(super) fn annotation(container: &str) -> String {
+    format!("{PREFIX}{container}")
+}
+
+/// Whether a container has had its boost for long enough: the pod has been ready for so long.
+pub(super) fn is_expired(running: &Running, spec: &VerticalPodAutoscalerSpec, container: &str, now: Moment) -> bool {
+    let duration = duration(spec, container);
+    running.ready_since.is_some_and(|since| duration.is_zero() || now.since(since) > duration)
+}
+
+/// For how long after the pod became ready; each of the two places may say it.
+fn duration(spec: &VerticalPodAutoscalerSpec, container: &str) -> Duration {
+    let own = spec.container_policy(container).and_then(|policy| policy.startup_boost.as_ref());
+    let seconds =
+        [own, spec.startup_boost.as_ref()].into_iter().flatten().find_map(|boost| boost.cpu.as_ref()?.duration_seconds);
+    Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0))
+}
+
+/// What the container asked for before it was boosted, if its annotation can be read.
+pub(super) fn original(running: &Running, container: &str) -> Option<ContainerSize> {
+    let Original { requests, limits } = serde_json::from_str(running.annotations.get(&annotation(container))?).ok()?;
+    let (requests, limits) = (requests.unwrap_or_default(), limits.unwrap_or_default());
+    Some(ContainerSize { requests, limits, notes: Vec::new() })
+}

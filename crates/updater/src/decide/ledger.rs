@@ -1,0 +1,31 @@
+//! What a pass has put down so far.
+
+use std::time::Duration;
+
+use cluster::ObjectKey;
+
+use super::Plan;
+use super::act::Attempt;
+use super::budgets::Budgets;
+
+/// What a pass has put down so far.
+pub(super) struct Ledger<'a> {
+    pub(super) budgets: Budgets<'a>,
+    pub(super) plan: Plan,
+    /// Pods, by autoscaler and unique identifier, whose nodes can never hold what is recommended.
+    pub(super) infeasible: Vec<(ObjectKey, String, Attempt)>,
+    /// Pods, by autoscaler, that wait for room on their nodes.
+    pub(super) cramped: Vec<(ObjectKey, ObjectKey)>,
+}
+
+impl<'a> Ledger<'a> {
+    pub(super) fn new(budgets: Budgets<'a>) -> Self {
+        Self { budgets, plan: Plan::default(), infeasible: Vec::new(), cramped: Vec::new() }
+    }
+
+    /// Something is due after so long.
+    pub(super) fn wake_in(&mut self, after: Duration) {
+        let sooner = self.plan.wake_in.map_or(after, |known| known.min(after));
+        self.plan.wake_in = Some(sooner);
+    }
+}

@@ -1,0 +1,121 @@
+//! A pod that got less memory where it runs and was then killed for want of it gets back what it had, and keeps it for a while.
+//!
+//! What it had is in an annotation of the pod, so that any replica finds it after any restart.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cluster::{Pod, Running};
+use jiff::Timestamp;
+use json_patch::Patch;
+use model::{Recommendation, ResourceList, ResourceName};
+use serde::{Deserialize, Serialize};
+use sizing::ContainerSize;
+
+use super::moment::Moment;
+use super::priority::{OOM_KILLED, recommended};
+use super::resize_patch::{Wanted, remove_annotation, set_annotation};
+
+/// What containers asked for before they got less memory.
+pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";
+/// When a pod got back what it had.
+pub const REVERTED_AT: &str = "plimsoll.dev/reverted-at";
+/// How long it keeps that.
+const KEEPS_FOR: Duration = Duration::from_hours(12);
+
+/// What is written down.
+#[derive(Debug, Serialize, Deserialize)]
+struct ResizedFrom {
+    at: Timestamp,
+    containers: BTreeMap<String, Had>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Had {
+    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
+    requests: ResourceList,
+    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
+    limits: ResourceList,
+}
+
+/// What the annotation should say of a resize: the memory of the containers that get less of it; none if none does. What was
+/// written down before stays, as long as no kill has answered it: it is what was known to be enough.
+pub(super) fn note(running: &Running, wanted: &Wanted, now: Moment) -> Option<String> {
+    if running.annotations.contains_key(RESIZED_FROM) {
+        return None;
+    }
+    let mut containers = BTreeMap::new();
+    for (container, size) in running.containers.iter().zip(wanted) {
+        let Some(size) = size else { continue };
+        let requests = lost(container.requests.as_ref(), &size.requests);
+        let limits = lost(container.limits.as_ref(), &size.limits);
+        if !requests.is_empty() || !limits.is_empty() {
+            // Both are put back, so that they go together.
+            let memory =
+                |list: Option<&ResourceList>| only_memory(list.and_then(|list| list.get(&ResourceName::Memory)));
+            let had = Had { requests: memory(container.requests.as_ref()), limits: memory(container.limits.as_ref()) };
+            containers.insert(container.name.clone(), had);
+        }
+    }
+    if containers.is_empty() {
+        return None;
+    }
+    serde_json::to_string(&ResizedFrom { at: now.wall, containers }).ok()
+}
+
+/// The memory that a list loses.
+fn lost(before: Option<&ResourceList>, after: &ResourceList) -> ResourceList {
+    let before = before.and_then(|before| before.get(&ResourceName::Memory));
+    let after = after.get(&ResourceName::Memory);
+    only_memory(before.filter(|before| after.is_some_and(|after| after < before)))
+}
+
+fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
+    quantity.map(|quantity| (ResourceName::Memory, quantity.clone())).into_iter().collect()
+}
+
+/// What the containers of a pod get back; none if nothing is to be taken back. Where more is recommended meanwhile than it had,
+/// that is the better answer.
+pub(super) fn wanted_back(pod: &Pod, running: &Running, recommendation: &Recommendation) -> Option<Wanted> {
+    let from: ResizedFrom = serde_json::from_str(running.annotations.get(RESIZED_FROM)?).ok()?;
+    let wanted: Wanted = running
+        .containers
+        .iter()
+        .map(|container| {
+            let had = from.containers.get(&container.name)?;
+            let status = pod.containers.iter().find(|seen| seen.name == container.name)?.status.as_ref()?;
+            let killed = status.last_termination.as_ref().filter(|last| last.reason == OOM_KILLED)?;
+            killed.finished_at.filter(|at| *at > from.at)?;
+            let target = recommended(recommendation, &container.name)
+                .and_then(|recommended| recommended.target.get(&ResourceName::Memory));
+            let had_request = had.requests.get(&ResourceName::Memory);
+            let is_less = target.is_none_or(|target| had_request.is_none_or(|had| target < had));
+            is_less.then(|| ContainerSize {
+                requests: had.requests.clone(),
+                limits: had.limits.clone(),
+                notes: Vec::new(),
+            })
+        })
+        .collect();
+    wanted.iter().any(Option::is_some).then_some(wanted)
+}
+
+/// Whether a resize would take memory from a container.
+pub(super) fn takes_memory(running: &Running, wanted: &Wanted) -> bool {
+    running.containers.iter().zip(wanted).any(|(container, size)| {
+        let Some(size) = size else { return false };
+        !lost(container.requests.as_ref(), &size.requests).is_empty()
+            || !lost(container.limits.as_ref(), &size.limits).is_empty()
+    })
+}
+
+/// The patch of the pod once it has back what it had.
+pub(super) fn annotate(now: Moment) -> Patch {
+    Patch(vec![set_annotation(REVERTED_AT, &now.wall.to_string()), remove_annotation(RESIZED_FROM)])
+}
+
+/// Whether a pod keeps what it got back.
+pub(super) fn keeps(running: &Running, now: Moment) -> bool {
+    let at = running.annotations.get(REVERTED_AT).and_then(|text| text.parse::<Timestamp>().ok());
+    at.is_some_and(|at| now.since(at) < KEEPS_FOR)
+}

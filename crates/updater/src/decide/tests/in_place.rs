@@ -1,0 +1,240 @@
+//! Resizes where pods run, and what becomes of those that do not work.
+
+use std::time::Duration;
+
+use cluster::Node;
+use k8s_openapi::api::core::v1;
+use serde_json::{Value, json};
+
+use super::super::act::{Act, Outcome, SkipReason, What, Why};
+use super::super::{Hold, MAINTENANCE_WINDOW, Memory, REVERTED_AT};
+use super::world::World;
+
+const ACCEPTED: Outcome = Outcome::Accepted { generation: Some(2) };
+
+fn world(mode: &str, replicas: i32) -> World {
+    let mut world = World::new();
+    world.settings.in_place = true;
+    world.settings.startup_boost = true;
+    world.deployment("web", replicas, &json!({"updateMode": mode, "minReplicas": 1}));
+    world
+}
+
+/// `evict`, or what the resize asks for.
+fn what(act: &Act) -> Vec<(String, String)> {
+    let What::Resize { resize, .. } = &act.what else { return vec![("evict".to_owned(), String::new())] };
+    let list = serde_json::to_value(resize).expect("a patch");
+    let text = |value: &Value| value.as_str().unwrap_or("{}").to_owned();
+    let operations = list.as_array().expect("a list").iter();
+    operations
+        .map(|operation| {
+            (text(&operation["path"]).replace("/spec/containers/0/resources/", ""), text(&operation["value"]))
+        })
+        .collect()
+}
+
+fn decided(world: &World, memory: &mut Memory) -> Vec<Vec<(String, String)>> {
+    world.decide(memory).acts.iter().map(what).collect()
+}
+
+/// Decides, and reports the same outcome of everything.
+fn round(world: &World, memory: &mut Memory, outcome: &Outcome) -> Vec<Vec<(String, String)>> {
+    let plan = world.decide(memory);
+    for act in &plan.acts {
+        memory.begin(act, world.now);
+        memory.end(act, outcome, world.now);
+    }
+    plan.acts.iter().map(what).collect()
+}
+
+fn to_a_core() -> Vec<(String, String)> {
+    vec![("requests/cpu".to_owned(), "1".to_owned()), ("requests/memory".to_owned(), "100Mi".to_owned())]
+}
+
+fn evict() -> Vec<(String, String)> {
+    vec![("evict".to_owned(), String::new())]
+}
+
+fn add_condition(pod: &mut Value, condition: Value) {
+    pod["status"]["conditions"].as_array_mut().expect("a list").push(condition);
+}
+
+fn pending(reason: &str, since: &str) -> Value {
+    json!({"type": "PodResizePending", "status": "True", "reason": reason, "lastTransitionTime": since})
+}
+
+#[test]
+fn a_pod_is_resized_once_and_then_waited_for() {
+    for mode in ["InPlaceOrRecreate", "InPlace"] {
+        let mut world = world(mode, 1);
+        let mut memory = Memory::default();
+        assert_eq!(round(&world, &mut memory, &ACCEPTED), [to_a_core()]);
+        assert!(decided(&world, &mut memory).is_empty(), "the view does not show it yet");
+        world.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
+            pod["metadata"]["generation"] = json!(2);
+            pod["status"]["containerStatuses"] = json!([{
+                "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
+                "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
+            }]);
+        });
+        let plan = world.decide(&mut memory);
+        assert!(plan.acts.is_empty(), "the kubelet is not there yet");
+        assert_eq!(World::reasons(&plan), [SkipReason::AlreadyAsked]);
+    }
+}
+
+#[test]
+fn what_the_api_server_refuses_is_evicted_or_tried_later() {
+    let mut memory = Memory::default();
+    let recreate = world("InPlaceOrRecreate", 1);
+    assert_eq!(round(&recreate, &mut memory, &Outcome::Rejected), [to_a_core()]);
+    assert_eq!(decided(&recreate, &mut memory), [evict()]);
+
+    let (mut memory, mut in_place) = (Memory::default(), world("InPlace", 1));
+    assert_eq!(round(&in_place, &mut memory, &Outcome::Rejected), [to_a_core()]);
+    assert!(decided(&in_place, &mut memory).is_empty());
+    in_place.now.steady += Duration::from_mins(1);
+    assert_eq!(decided(&in_place, &mut memory), [to_a_core()]);
+}
+
+#[test]
+fn a_resize_that_gets_nowhere_becomes_an_eviction() {
+    let check = |condition: Value, expected: &[Vec<(String, String)>]| {
+        let mut world = world("InPlaceOrRecreate", 1);
+        world.pod_with("web", "web-0", &json!({}), |pod| add_condition(pod, condition.clone()));
+        assert_eq!(decided(&world, &mut Memory::default()), expected, "{condition}");
+    };
+    check(pending("Deferred", "2026-01-01T11:56:00Z"), &[]);
+    check(pending("Deferred", "2026-01-01T11:54:00Z"), &[evict()]);
+    check(pending("Infeasible", "2026-01-01T12:00:00Z"), &[evict()]);
+    let progress = |since: &str, reason: &str| json!({"type": "PodResizeInProgress", "status": "True", "reason": reason, "lastTransitionTime": since});
+    check(progress("2026-01-01T11:30:00Z", ""), &[]);
+    check(progress("2026-01-01T10:59:00Z", ""), &[evict()]);
+    check(progress("2026-01-01T12:00:00Z", "Error"), &[evict()]);
+}
+
+#[test]
+fn in_place_only_never_evicts_and_waits_for_room() {
+    let mut world = world("InPlace", 1);
+    let asked = |pod: &mut Value| add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z"));
+    world.pod_with("web", "web-0", &json!({}), asked);
+    assert_eq!(decided(&world, &mut Memory::default()), [to_a_core()], "what is asked for now replaces what waits");
+    world.pod_with("web", "web-0", &json!({"cpu": "1"}), asked);
+    assert!(decided(&world, &mut Memory::default()).is_empty());
+}
+
+#[test]
+fn a_restart_needs_the_budgets_that_an_eviction_needs() {
+    let mut world = world("InPlaceOrRecreate", 4);
+    for index in 0..4 {
+        world.pod_with("web", &format!("web-{index}"), &json!({}), |pod| {
+            pod["spec"]["containers"][0]["resizePolicy"] =
+                json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
+        });
+    }
+    assert_eq!(decided(&world, &mut Memory::default()).len(), 2, "half of them");
+    world.settings.in_place_skips_budget = true;
+    assert_eq!(decided(&world, &mut Memory::default()).len(), 2, "not what disrupts nothing");
+    world.budget("web", 1);
+    assert_eq!(decided(&world, &mut Memory::default()).len(), 1);
+    world.budget("web", 0);
+    assert_eq!(decided(&world, &mut Memory::default()).len(), 0);
+}
+
+#[test]
+fn nodes_that_have_as_much_are_not_tried_again() {
+    let mut world = world("InPlace", 2);
+    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "500m", "memory": "1Gi"}}});
+    let node: v1::Node = serde_json::from_value(node).expect("a node");
+    world.view.nodes.apply(std::sync::Arc::new(Node::trim(node)));
+    let mut memory = Memory::default();
+    assert_eq!(round(&world, &mut memory, &Outcome::Infeasible).len(), 1, "one may be taken at a time");
+    let plan = world.decide(&mut memory);
+    assert!(plan.acts.is_empty());
+    assert_eq!(World::reasons(&plan), [SkipReason::KnownInfeasible]);
+}
+
+#[test]
+fn a_resize_never_changes_the_quality_of_service() {
+    let best_effort = |world: &mut World| {
+        world.pod_with("web", "web-0", &json!({}), |pod| pod["spec"]["containers"][0]["resources"] = json!({}));
+    };
+    let mut world_ = world("InPlace", 1);
+    best_effort(&mut world_);
+    assert_eq!(World::reasons(&world_.decide(&mut Memory::default())), [SkipReason::QosClass]);
+    let mut world_ = world("InPlaceOrRecreate", 1);
+    best_effort(&mut world_);
+    assert_eq!(decided(&world_, &mut Memory::default()), [evict()]);
+}
+
+#[test]
+fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
+    let mut world = world("InPlaceOrRecreate", 1);
+    let boost = |world: &mut World, ready_at: &str| {
+        world.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
+            pod["metadata"]["annotations"] = json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
+            pod["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_at);
+        });
+    };
+    world.boost("web", 60);
+    boost(&mut world, "2026-01-01T11:59:30Z");
+    assert!(decided(&world, &mut Memory::default()).is_empty());
+    boost(&mut world, "2026-01-01T11:58:30Z");
+    let plan = world.decide(&mut Memory::default());
+    let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
+    assert_eq!((act.why, what(act)), (Why::BoostExpired, to_a_core()));
+    let What::Resize { annotate, .. } = &act.what else { panic!("a resize") };
+    assert!(serde_json::to_string(annotate).expect("a patch").contains("vpaCpuStartupBoost~1app"));
+}
+
+#[test]
+fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
+    let mut world = world("InPlaceOrRecreate", 1);
+    world.pod_with("web", "web-0", &json!({}), |pod| {
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "100m", "memory": "300Mi"}});
+    });
+    let plan = world.decide(&mut Memory::default());
+    let [Act { what: What::Resize { annotate, .. }, .. }] = plan.acts.as_slice() else { panic!("a resize: {plan:?}") };
+    let annotate = serde_json::to_value(annotate).expect("a patch");
+    let note = annotate.as_array().expect("a list").last().expect("a note")["value"].clone();
+    assert!(note.as_str().is_some_and(|note| note.contains("300Mi")), "{note}");
+
+    let killed = |world: &mut World, annotations: Value, memory: &str| {
+        world.pod_with("web", "web-0", &json!({}), |pod| {
+            pod["metadata"]["annotations"] = annotations;
+            pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1", "memory": memory}});
+            pod["status"]["containerStatuses"] = json!([{
+                "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
+                "lastState": {"terminated": {
+                    "exitCode": 137, "reason": "OOMKilled",
+                    "startedAt": "2026-01-01T12:00:01Z", "finishedAt": "2026-01-01T12:00:30Z",
+                }},
+            }]);
+        });
+    };
+    world.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
+    killed(&mut world, json!({"plimsoll.dev/resized-from": note}), "100Mi");
+    let plan = world.decide(&mut Memory::default());
+    let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
+    assert_eq!((act.why, what(act)), (Why::Revert, vec![("requests/memory".to_owned(), "300Mi".to_owned())]));
+
+    killed(&mut world, json!({REVERTED_AT: "2026-01-01T12:01:00Z"}), "300Mi");
+    let plan = world.decide(&mut Memory::default());
+    assert!(plan.acts.is_empty(), "{plan:?}");
+    assert_eq!(World::reasons(&plan), [SkipReason::Reverted]);
+}
+
+#[test]
+fn nothing_is_done_outside_the_maintenance_window() {
+    let mut world = world("Recreate", 1);
+    let mut check = |annotation: &str, acts: usize| {
+        world.annotate("web", MAINTENANCE_WINDOW, annotation);
+        let plan = world.decide(&mut Memory::default());
+        assert_eq!(plan.acts.len(), acts, "{annotation}");
+        plan.held.first().map(|held| held.hold.clone())
+    };
+    assert_eq!(check("0 12 * * *; for=1h", 1), None);
+    let opens_in = Duration::from_hours(1);
+    assert_eq!(check("0 13 * * *; for=1h", 0), Some(Hold::OutsideWindow { opens_in }));
+    assert!(matches!(check("whenever", 0), Some(Hold::UnreadableWindow(_))));
+}

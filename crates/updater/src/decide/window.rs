@@ -1,0 +1,141 @@
+//! Maintenance windows: when the pods of an autoscaler, or of a namespace, may be changed.
+//!
+//! Written in an annotation as `CRON; for=DURATION; zone=ZONE; end-buffer=DURATION`, for example
+//! `0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m`: it opens when the cron says, in that time zone (UTC unless it says
+//! otherwise), and nothing new is begun in the last part of it.
+
+use std::time::Duration;
+
+use croner::Cron;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use runtime::GoDuration;
+
+/// The annotation, of an autoscaler or of a namespace. The autoscaler's stands before that of its namespace.
+pub const MAINTENANCE_WINDOW: &str = "plimsoll.dev/maintenance-window";
+
+/// Why a window cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WindowError {
+    /// The cron.
+    #[error("{0:?} is no cron: {1}")]
+    Cron(String, String),
+    /// It does not say how long it is open.
+    #[error("for=DURATION is missing")]
+    NoDuration,
+    /// A length of time.
+    #[error("{0}: {1:?} is no duration of more than nothing and at most 366 days")]
+    Duration(&'static str, String),
+    /// The zone.
+    #[error("{0:?} is no time zone")]
+    Zone(String),
+    /// A word that means nothing.
+    #[error("{0:?} is none of for=, zone= and end-buffer=")]
+    Unknown(String),
+}
+
+/// A window that opens again and again.
+#[derive(Debug, Clone)]
+pub struct Window {
+    opens: Cron,
+    zone: TimeZone,
+    /// For how long something may be begun.
+    usable: Duration,
+}
+
+/// The longest window.
+const LONGEST: Duration = Duration::from_hours(366 * 24);
+
+impl std::str::FromStr for Window {
+    type Err = WindowError;
+
+    fn from_str(text: &str) -> Result<Self, WindowError> {
+        let mut parts = text.split(';').map(str::trim);
+        let cron = parts.next().unwrap_or_default();
+        let opens = cron.parse::<Cron>().map_err(|error| WindowError::Cron(cron.to_owned(), error.to_string()))?;
+        let (mut length, mut buffer, mut zone) = (None, Duration::ZERO, TimeZone::UTC);
+        for part in parts.filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                Some(("for", text)) => length = Some(duration("for", text)?),
+                Some(("end-buffer", text)) => buffer = duration("end-buffer", text)?,
+                Some(("zone", text)) => {
+                    zone = TimeZone::get(text).map_err(|_| WindowError::Zone(text.to_owned()))?;
+                }
+                _ => return Err(WindowError::Unknown(part.to_owned())),
+            }
+        }
+        let length = length.ok_or(WindowError::NoDuration)?;
+        Ok(Self { opens, zone, usable: length.saturating_sub(buffer) })
+    }
+}
+
+fn duration(name: &'static str, text: &str) -> Result<Duration, WindowError> {
+    let duration = text.parse::<GoDuration>().ok().map(|duration| duration.0);
+    let in_range = duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST);
+    in_range.ok_or_else(|| WindowError::Duration(name, text.to_owned()))
+}
+
+impl Window {
+    /// Nothing where something may be begun now, else after how long that is so; [`Duration::MAX`] where it never is again.
+    pub fn opens_in(&self, now: Timestamp) -> Option<Duration> {
+        let local = now.to_zoned(self.zone.clone());
+        let last = self.opens.find_previous_occurrence(&local, true).ok();
+        let since = last.and_then(|last| Duration::try_from(now.duration_since(last.timestamp())).ok());
+        if since.is_some_and(|since| since < self.usable) {
+            return None;
+        }
+        let next = self.opens.find_next_occurrence(&local, false).ok();
+        let until = next.and_then(|next| Duration::try_from(next.timestamp().duration_since(now)).ok());
+        Some(until.filter(|_| !self.usable.is_zero()).unwrap_or(Duration::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NIGHTS: &str = "0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m";
+
+    /// In how many minutes it is open.
+    fn check(window: &str, now: &str, expected: Option<u64>) {
+        let window: Window = window.parse().expect("a window");
+        let opens_in = window.opens_in(now.parse().expect("a time"));
+        assert_eq!(opens_in, expected.map(Duration::from_mins), "{now}");
+    }
+
+    #[test]
+    fn it_is_open_from_the_cron_until_the_buffer_before_its_end() {
+        // A Saturday in winter: Berlin is an hour ahead.
+        check(NIGHTS, "2026-01-03T00:59:00Z", Some(1));
+        check(NIGHTS, "2026-01-03T01:00:00Z", None);
+        check(NIGHTS, "2026-01-03T04:44:59Z", None);
+        check(NIGHTS, "2026-01-03T04:45:00Z", Some(7 * 24 * 60 - 225));
+        check("0 2 * * *; for=1h", "2026-01-03T02:30:00Z", None);
+        check("0 2 * * *; for=1h", "2026-01-03T03:30:00Z", Some(22 * 60 + 30));
+    }
+
+    #[test]
+    fn a_window_goes_by_local_time_when_clocks_change() {
+        // On this Saturday Berlin is two hours ahead.
+        check(NIGHTS, "2026-07-04T00:00:00Z", None);
+        // Two o'clock comes twice that night in New York; the window opens at the first.
+        check("30 1 * * SUN; for=30m; zone=America/New_York", "2026-11-01T05:45:00Z", None);
+        check("30 1 * * SUN; for=30m; zone=America/New_York", "2026-11-01T05:15:00Z", Some(15));
+    }
+
+    #[test]
+    fn a_window_longer_than_midnight_wraps() {
+        check("0 22 * * *; for=8h", "2026-01-03T05:59:00Z", None);
+        check("0 22 * * *; for=8h", "2026-01-03T06:00:00Z", Some(16 * 60));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let error = |text: &str| text.parse::<Window>().map(drop).expect_err("no window").to_string();
+        assert_eq!(error("0 2 * * *"), "for=DURATION is missing");
+        assert!(error("0 25 * * *; for=1h").starts_with("\"0 25 * * *\" is no cron"));
+        assert_eq!(error("0 2 * * *; for=1h; zone=Mars/Olympus"), "\"Mars/Olympus\" is no time zone");
+        assert!(error("0 2 * * *; for=soon").starts_with("for: \"soon\""));
+        assert_eq!(error("0 2 * * *; for=1h; until=3h"), "\"until=3h\" is none of for=, zone= and end-buffer=");
+    }
+}
