@@ -1,0 +1,106 @@
+//! What the containers of a pod get: upstream's documented numbers, and what must hold for any numbers.
+
+use model::{
+    Allowed, ContainerRecommendation, ControlledValues, Limits, NamespaceLimits, Quantity, Recommendation,
+    ResourceList, ResourceName,
+};
+use proptest::prelude::*;
+use sizing::{PodContainer, cap_for_pod, pod_sizes, proportional_limits};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+fn cpu(text: &str) -> ResourceList {
+    [(ResourceName::Cpu, text.parse().expect("a quantity"))].into_iter().collect()
+}
+
+fn recommendation(targets: [&str; 3]) -> Recommendation {
+    let containers = NAMES.into_iter().zip(targets).map(|(name, target)| ContainerRecommendation {
+        container_name: name.to_owned(),
+        target: cpu(target),
+        ..ContainerRecommendation::default()
+    });
+    Recommendation { containers: containers.collect() }
+}
+
+fn total(limits: &[(&str, &str)]) -> NamespaceLimits {
+    let get = |name: &str| limits.iter().find(|(other, _)| *other == name).map(|(_, text)| cpu(text));
+    NamespaceLimits { containers: None, pods: Some(Limits { min: get("min"), max: get("max"), default: None }) }
+}
+
+/// Three containers whose limits are their requests, what the sum must be, and what each gets.
+fn check(targets: [&str; 3], limits: &[(&str, &str)], expected: [&str; 3]) {
+    let one = cpu("1");
+    let containers = NAMES.map(|name| PodContainer { name, requests: &one, limits: &one, allowed: Allowed::default() });
+    let sizes = pod_sizes(&recommendation(targets), &containers, &total(limits));
+    let requests: Vec<_> = sizes.into_iter().map(|size| size.requests).collect();
+    assert_eq!(requests, expected.map(cpu), "{targets:?} {limits:?}");
+}
+
+#[test]
+fn the_sum_over_a_pod_is_shared_in_proportion() {
+    check(["4m", "21m", "90m"], &[("min", "100m"), ("max", "200m")], ["4m", "21m", "90m"]);
+    check(["4m", "21m", "90m"], &[("min", "150m")], ["6m", "28m", "118m"]);
+    check(["4m", "21m", "90m"], &[("max", "80m")], ["2m", "14m", "62m"]);
+    check(["4m", "21m", "90m"], &[("max", "0")], ["4m", "21m", "90m"]);
+}
+
+fn quantity() -> impl Strategy<Value = Quantity> {
+    let ordinary = (0_i64..5_000).prop_map(Quantity::from_milli);
+    let odd = prop_oneof![
+        any::<i64>().prop_map(Quantity::from_bytes),
+        prop::sample::select(vec!["0", "-1", "1n", "7E", "1e40", "-9e30", "9223372036854775808", "1.5Gi"])
+            .prop_map(|text| text.parse().expect("a quantity")),
+    ];
+    prop_oneof![3 => ordinary, 1 => odd]
+}
+
+fn list() -> impl Strategy<Value = ResourceList> {
+    let names = prop::sample::select(vec!["cpu", "memory", "example.com/gpu"]).prop_map(ResourceName::from);
+    prop::collection::vec((names, quantity()), 0..4).prop_map(|amounts| amounts.into_iter().collect())
+}
+
+fn limits() -> impl Strategy<Value = Option<Limits>> {
+    let list = || prop::option::of(list());
+    prop::option::of((list(), list(), list()).prop_map(|(min, max, default)| Limits { min, max, default }))
+}
+
+proptest! {
+    /// Whatever the numbers are, nothing panics, what a policy allows holds, and only containers of the pod get anything.
+    #[test]
+    fn a_policy_holds_whatever_else_is_asked(
+        targets in prop::collection::vec((0..5_usize, list(), list(), list()), 0..5),
+        resources in prop::collection::vec((list(), list(), list(), list(), any::<bool>()), 0..4),
+        limits in (limits(), limits()),
+    ) {
+        let containers = targets.into_iter().map(|(name, target, lower_bound, upper_bound)| ContainerRecommendation {
+            container_name: ["a", "b", "c", "d", ""][name].to_owned(), target, lower_bound, upper_bound,
+            ..ContainerRecommendation::default()
+        });
+        let recommendation = Recommendation { containers: containers.collect() };
+        let limits = NamespaceLimits { containers: limits.0, pods: limits.1 };
+        let names = ["a", "b", "c", "d"];
+        let pod: Vec<_> = names.into_iter().zip(&resources).map(|(name, (requests, limits, min, max, both))| {
+            let values = if *both { ControlledValues::RequestsAndLimits } else { ControlledValues::RequestsOnly };
+            PodContainer { name, requests, limits, allowed: Allowed { min: Some(min), max: Some(max), values } }
+        }).collect();
+        let capped = cap_for_pod(&recommendation, &pod, &limits);
+        for recommended in &capped.recommendation.containers {
+            let container = pod.iter().find(|container| container.name == recommended.container_name);
+            prop_assert!(container.is_some(), "{}", recommended.container_name);
+            let max = container.and_then(|container| container.allowed.max);
+            for (resource, quantity) in recommended.target.iter() {
+                let max = max.and_then(|max| max.get(resource)).filter(|max| !max.is_zero());
+                prop_assert!(max.is_none_or(|max| quantity <= max), "{quantity} {resource}");
+            }
+        }
+        prop_assert_eq!(pod_sizes(&recommendation, &pod, &limits).len(), pod.len());
+    }
+
+    /// A limit keeps its proportion to the request, less than one unit below it.
+    #[test]
+    fn limits_keep_their_proportion(request in 1_i64..1 << 40, factor in 2_i64..100, recommended in 1_i64..1 << 40) {
+        let memory = |bytes| [(ResourceName::Memory, Quantity::from_bytes(bytes))].into_iter().collect::<ResourceList>();
+        let found = proportional_limits(&memory(request * factor), &memory(request), &memory(recommended), None);
+        prop_assert_eq!(found.limits, memory(recommended * factor));
+    }
+}
