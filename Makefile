@@ -15,8 +15,8 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-bench: ## ns per sample, percentile, replica count and review, bytes per container, full recomputation
-	cargo bench --locked -p sizing -p scaling -p webhook
+bench: ## ns per sample, percentile, replica count, review and decision, bytes per container, full recomputation
+	cargo bench --locked -p sizing -p scaling -p webhook -p updater
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading

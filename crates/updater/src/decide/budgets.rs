@@ -2,7 +2,8 @@
 //! nothing is done that they would not allow.
 //!
 //! What the API server enforces is in `cluster::DisruptionBudget`; here evictions count that it has let through, but that the
-//! budget's status does not show yet, and restarts of containers, which it does not count. Source:
+//! budget's status does not show yet, and restarts of containers, which it does not count. What the pods themselves show counts
+//! as well, since the status of a budget may be seen later than they are. Source:
 //! `pkg/registry/core/pod/storage/eviction.go` of Kubernetes.
 
 use std::collections::HashMap;
@@ -11,13 +12,20 @@ use cluster::{DisruptionBudget, Phase, Pod, Running, View};
 use model::Requirement;
 
 use super::act::SkipReason;
-use super::group::Disruption;
+use super::group::{Disruption, Standing};
+use super::members::standing;
+use super::memory::Memory;
 use super::moment::Moment;
 
 /// All budgets, to be found by the labels of a pod, and what was spent of them.
 pub(super) struct Budgets<'a> {
     all: Vec<&'a DisruptionBudget>,
+    /// What their status does not show yet.
     spent: Vec<i64>,
+    /// How many pods serve of those that each covers, less those taken; counted when it is first asked for.
+    serving: Option<Vec<i64>>,
+    view: &'a View,
+    memory: &'a Memory,
     /// By namespace and one label that the selector demands.
     by_label: HashMap<(&'a str, &'a str, &'a str), Vec<usize>>,
     /// By namespace: those that demand no certain label.
@@ -26,10 +34,11 @@ pub(super) struct Budgets<'a> {
 
 impl<'a> Budgets<'a> {
     /// The budgets of a view, with nothing spent.
-    pub(super) fn of(view: &'a View) -> Self {
+    pub(super) fn of(view: &'a View, memory: &'a Memory) -> Self {
         let budgets: Vec<&DisruptionBudget> = view.disruption_budgets.iter().map(AsRef::as_ref).collect();
         let spent = vec![0; budgets.len()];
-        let mut found = Self { all: budgets, spent, by_label: HashMap::new(), others: HashMap::new() };
+        let mut found =
+            Self { all: budgets, spent, serving: None, view, memory, by_label: HashMap::new(), others: HashMap::new() };
         for (index, budget) in found.all.iter().enumerate() {
             let namespace = budget.key.namespace.as_str();
             match one_label(budget) {
@@ -53,7 +62,7 @@ impl<'a> Budgets<'a> {
     }
 
     /// Why this may not be done to a pod now, if it may not.
-    pub(super) fn refusal(&self, disruption: Disruption, pod: &Pod, running: &Running) -> Option<SkipReason> {
+    pub(super) fn refusal(&mut self, disruption: Disruption, pod: &Pod, running: &Running) -> Option<SkipReason> {
         if disruption == Disruption::Resize || pod.phase == Phase::Pending {
             return None;
         }
@@ -61,17 +70,42 @@ impl<'a> Budgets<'a> {
         if disruption == Disruption::Eviction && covering.len() > 1 {
             return Some(SkipReason::SeveralBudgets);
         }
-        let allows = |index: &usize| match (self.all.get(*index), self.spent.get(*index)) {
-            (Some(budget), Some(spent)) => {
-                if is_ready(running) {
-                    budget.is_current() && i64::from(budget.disruptions_allowed) > *spent
-                } else {
-                    budget.allows(false)
+        if covering.is_empty() {
+            return None;
+        }
+        self.count();
+        (!covering.iter().all(|index| self.allows(*index, running))).then_some(SkipReason::DisruptionBudget)
+    }
+
+    /// Whether one budget lets a pod go.
+    fn allows(&self, index: usize, running: &Running) -> bool {
+        let counted =
+            (self.all.get(index), self.spent.get(index), self.serving.as_ref().and_then(|all| all.get(index)));
+        let (Some(budget), Some(spent), Some(serving)) = counted else { return false };
+        if !is_ready(running) {
+            return budget.allows(false);
+        }
+        let is_enough = *serving > i64::from(budget.desired_healthy);
+        budget.is_current() && i64::from(budget.disruptions_allowed) > *spent && is_enough
+    }
+
+    /// Counts, once, which pods serve. What is on its way counts as done.
+    fn count(&mut self) {
+        if self.serving.is_some() {
+            return;
+        }
+        let mut serving = vec![0; self.all.len()];
+        for pod in self.view.pods.iter() {
+            let Some(running) = pod.running.as_deref().filter(|running| !running.is_terminating) else { continue };
+            let pending = self.memory.pending(&pod.uid);
+            let is_evicted = pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
+            if !is_evicted && standing(pod, running, pending) == (Standing::Running { serves: true }) {
+                for index in self.covering(pod) {
+                    serving[index] += 1;
                 }
             }
-            _ => false,
-        };
-        (!covering.iter().all(allows)).then_some(SkipReason::DisruptionBudget)
+        }
+        self.serving = Some(serving);
     }
 
     /// Counts what is done to a pod, or was done and does not show in the budget yet.
@@ -80,6 +114,9 @@ impl<'a> Budgets<'a> {
             return;
         }
         for index in self.covering(pod) {
+            if let Some(serving) = self.serving.as_mut().and_then(|all| all.get_mut(index)) {
+                *serving -= 1;
+            }
             let shows = self.all.get(index).is_some_and(|budget| budget.is_disrupting(&pod.key.name, now.wall));
             if let Some(spent) = self.spent.get_mut(index)
                 && !shows

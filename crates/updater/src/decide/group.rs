@@ -119,6 +119,8 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const UP: Standing = Standing::Running { serves: true };
@@ -173,5 +175,47 @@ mod tests {
         let group = Group::new([UP], 1, 2, 0.5);
         assert!(group.below_min_replicas);
         assert!(!group.allows(Disruption::Eviction, UP) && group.allows(Disruption::Resize, UP));
+    }
+
+    fn standing() -> impl Strategy<Value = Standing> {
+        prop_oneof![
+            1 => Just(Standing::Pending),
+            2 => Just(DOWN),
+            6 => Just(UP),
+        ]
+    }
+
+    fn disruption() -> impl Strategy<Value = Disruption> {
+        prop_oneof![Just(Disruption::Eviction), Just(Disruption::Restart), Just(Disruption::Resize)]
+    }
+
+    proptest! {
+        /// Whatever is done in whatever order: of pods that serve, no more go than are tolerated; and nothing that disrupts
+        /// is done where too few pods are.
+        #[test]
+        fn never_more_are_away_than_are_tolerated(
+            pods in proptest::collection::vec((standing(), disruption()), 0..20),
+            configured in 0i64..20,
+            required in 0i64..6,
+            tolerance in prop_oneof![Just(0.0), Just(0.5), 0.0f64..=1.0],
+        ) {
+            let mut group = Group::new(pods.iter().map(|(standing, _)| *standing), configured, required, tolerance);
+            let (mut running, mut serving) = (group.running, group.serving);
+            let allowed = ((configured as f64 * tolerance) as i64).max(1);
+            for (standing, disruption) in pods.iter().copied() {
+                if !group.allows(disruption, standing) {
+                    continue;
+                }
+                group.take(disruption, standing);
+                let Standing::Running { serves } = standing else { continue };
+                running -= 1;
+                prop_assert!(running >= configured - allowed, "{running} of {configured} run on");
+                if disruption != Disruption::Resize {
+                    prop_assert!(pods.len() as i64 >= required);
+                    serving -= i64::from(serves);
+                    prop_assert!(!serves || serving >= configured - allowed, "{serving} of {configured} serve");
+                }
+            }
+        }
     }
 }

@@ -112,7 +112,7 @@ fn configured(view: &View, namespace: &str, owner: Option<&Owner>, live: i64) ->
 }
 
 /// What a pod does now. While a container of it is being restarted, or is about to be, it does not serve.
-fn standing(pod: &Pod, running: &Running, pending: Option<Pending>) -> Standing {
+pub(super) fn standing(pod: &Pod, running: &Running, pending: Option<Pending>) -> Standing {
     if pod.phase == Phase::Pending {
         return Standing::Pending;
     }

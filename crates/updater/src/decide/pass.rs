@@ -30,7 +30,7 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
         let changes_pods = !matches!(mode, EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial);
         changes_pods || (settings.startup_boost && boost::is_asked_for(spec))
     });
-    let mut budgets = Budgets::of(scene.view);
+    let mut budgets = Budgets::of(scene.view, memory);
     spend_pending(&all, memory, &mut budgets, now);
     let mut ledger = Ledger::new(budgets);
     for matched in all.iter().filter(|matched| !matched.pods.is_empty()) {

@@ -33,6 +33,14 @@ impl World {
 
     /// A Deployment of so many pods with an autoscaler that recommends a whole core.
     pub(super) fn deployment(&mut self, name: &str, replicas: i32, update_policy: &Value) {
+        self.workload(name, replicas, update_policy);
+        for index in 0..replicas {
+            self.pod(name, &format!("{name}-{index}"), &json!({}));
+        }
+    }
+
+    /// The same without the pods.
+    pub(super) fn workload(&mut self, name: &str, replicas: i32, update_policy: &Value) {
         let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {}});
         let object = json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec});
         let deployment: Deployment = serde_json::from_value(object).expect("a Deployment");
@@ -42,9 +50,6 @@ impl World {
         let set: ReplicaSet = serde_json::from_value(object).expect("a ReplicaSet");
         self.view.controllers_mut(WellKnown::ReplicaSet).apply(Arc::new(Controller::from(set)));
         self.autoscaler(name, update_policy);
-        for index in 0..replicas {
-            self.pod(name, &format!("{name}-{index}"), &json!({}));
-        }
     }
 
     pub(super) fn autoscaler(&mut self, name: &str, update_policy: &Value) {

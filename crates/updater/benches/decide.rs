@@ -1,0 +1,90 @@
+//! One decision about 10,000 pods in one namespace, under 1,000 autoscalers and as many budgets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, View, WellKnown};
+use criterion::{Criterion, criterion_group, criterion_main};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use serde_json::{Value, json};
+use updater::decide::{Memory, Moment, Scene, Settings, decide};
+
+const WORKLOADS: usize = 1000;
+const PODS_EACH: usize = 10;
+
+fn owner(kind: &str, name: &str) -> Value {
+    json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": true}])
+}
+
+fn workload(view: &mut View, name: &str, cpu: &str) {
+    let labels = json!({"app": name, "tier": "backend"});
+    let spec = json!({"replicas": PODS_EACH, "selector": {"matchLabels": labels}, "template": {}});
+    let object = json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec});
+    let deployment: Deployment = serde_json::from_value(object).expect("a Deployment");
+    view.controllers_mut(WellKnown::Deployment).apply(Arc::new(Controller::from(deployment)));
+    let set = format!("{name}-5d4f");
+    let object = json!({"metadata": {"namespace": "shop", "name": set, "ownerReferences": owner("Deployment", name)}, "spec": spec});
+    let replicas: ReplicaSet = serde_json::from_value(object).expect("a ReplicaSet");
+    view.controllers_mut(WellKnown::ReplicaSet).apply(Arc::new(Controller::from(replicas)));
+    let list = json!({"cpu": "1", "memory": "1Gi"});
+    let recommended =
+        |name: &str| json!({"containerName": name, "target": list, "lowerBound": list, "upperBound": list});
+    let object = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+        "metadata": {"namespace": "shop", "name": name, "uid": name},
+        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+        "status": {"recommendation": {"containerRecommendations": [recommended("app"), recommended("side")]}},
+    });
+    let object = api::vpa::parse(object).expect("an autoscaler");
+    view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", name), object }));
+    view.disruption_budgets.apply(Arc::new(DisruptionBudget {
+        key: ObjectKey::new("shop", name),
+        selector: format!("app={name}").parse(),
+        generation: 1,
+        observed_generation: 1,
+        disruptions_allowed: 2,
+        current_healthy: 10,
+        desired_healthy: 8,
+        disrupted: BTreeSet::new(),
+        gives_up_unhealthy: false,
+    }));
+    for index in 0..PODS_EACH {
+        let container = |name: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}});
+        let pod = format!("{set}-{index}");
+        let object = json!({
+            "metadata": {
+                "namespace": "shop", "name": pod, "uid": pod, "labels": labels, "ownerReferences": owner("ReplicaSet", &set),
+            },
+            "spec": {"nodeName": "n1", "containers": [container("app"), container("side")]},
+            "status": {"phase": "Running", "qosClass": "Burstable", "conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        let pod = Pod::trim_running(serde_json::from_value(object).expect("a pod"), false);
+        view.pods.apply(Arc::new(pod));
+    }
+}
+
+fn decisions(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("10,000 pods under 1,000 autoscalers in one namespace");
+    group.sample_size(20);
+    for (name, cpu) in [("every pod wants another size", "100m"), ("no pod wants another size", "1")] {
+        let mut view = View::default();
+        for index in 0..WORKLOADS {
+            workload(&mut view, &format!("web{index}"), cpu);
+        }
+        let (recommendations, frozen, settings) = (BTreeMap::new(), BTreeSet::new(), Settings::default());
+        let scene = Scene { view: &view, recommendations: &recommendations, halt: None, frozen: &frozen };
+        let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
+        let now = Moment { wall, steady: Duration::from_mins(1) };
+        let acts = decide(&scene, &mut Memory::default(), &settings, now).acts.len();
+        assert_eq!(acts, if cpu == "1" { 0 } else { 2 * WORKLOADS });
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| decide(black_box(&scene), &mut Memory::default(), &settings, now));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decisions);
+criterion_main!(benches);
