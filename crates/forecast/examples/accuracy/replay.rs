@@ -1,0 +1,164 @@
+//! One series, slot by slot: what each method said of it, and how wrong that was.
+
+use std::collections::VecDeque;
+
+use forecast::{Forecaster, Plan};
+use jiff::Timestamp;
+use model::Series;
+
+use crate::crane_peer::CranePeer;
+use crate::simple::{METHODS, Simple};
+use crate::trace::Trace;
+
+pub(crate) const HORIZONS: [&str; 3] = ["1 slot", "1 h", "24 h"];
+const SCORED_SHARE: f64 = 0.3;
+const TRAILING_DAYS: usize = 7;
+
+/// Sums of one horizon.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Score {
+    pub(crate) count: f64,
+    pub(crate) actual: f64,
+    pub(crate) ours: f64,
+    pub(crate) simple: [f64; METHODS],
+    pub(crate) crane: f64,
+    pub(crate) pinball: f64,
+    pub(crate) simple_pinball: [f64; METHODS],
+    /// How often the value was at most p90, p95, p99.
+    pub(crate) covered: [f64; 3],
+    pub(crate) unforecast: u32,
+}
+
+pub(crate) struct Result {
+    pub(crate) name: String,
+    /// None where the horizon is that of another column.
+    pub(crate) scores: [Option<Score>; 3],
+}
+
+struct Said {
+    ours: Option<[f64; 4]>,
+    simple: [f64; METHODS],
+    simple_p95: [f64; METHODS],
+    crane: f64,
+}
+
+/// The residuals of the last days of each simple method, for a quantile.
+#[derive(Default)]
+struct Trailing([VecDeque<f64>; METHODS]);
+
+impl Trailing {
+    fn push(&mut self, residuals: [f64; METHODS], most: usize) {
+        for (queue, residual) in self.0.iter_mut().zip(residuals) {
+            queue.push_back(residual);
+            if queue.len() > most {
+                queue.pop_front();
+            }
+        }
+    }
+
+    fn p95(&self) -> [f64; METHODS] {
+        std::array::from_fn(|method| {
+            let mut sorted: Vec<f64> = self.0[method].iter().copied().collect();
+            if sorted.is_empty() {
+                return 0.0;
+            }
+            let rank = (0.95 * (sorted.len() - 1) as f64) as usize;
+            *sorted.select_nth_unstable_by(rank, f64::total_cmp).1
+        })
+    }
+}
+
+pub(crate) fn replay(trace: &Trace) -> Result {
+    let step = i64::from(trace.slot_seconds);
+    let begin = |slot: usize| (trace.first_slot + slot as i64) * step;
+    let time = |slot: usize| Timestamp::from_second(begin(slot)).expect("a recorded time");
+    let horizons_seconds = [trace.slot_seconds, 3600, 86_400];
+    let ahead = horizons_seconds.map(|seconds| (seconds / trace.slot_seconds) as usize);
+    let plan = Plan { step_seconds: trace.slot_seconds, horizons_seconds: horizons_seconds.to_vec() };
+    let per_day = (86_400 / trace.slot_seconds) as usize;
+    // The unit is fixed by the first day, so that is what the forecaster starts with.
+    let day = trace.slots.iter().take(per_day).enumerate();
+    let day = day.filter_map(|(slot, value)| Some((time(slot), (*value)?))).collect();
+    let mut forecaster = Forecaster::fit(&Series::new(day), &plan).expect("the first day has samples");
+    let (mut simple, mut crane) = (Simple::new(trace.slot_seconds), CranePeer::new(trace.slot_seconds));
+
+    let scored_from = (trace.slots.len() as f64 * (1.0 - SCORED_SHARE)) as usize;
+    let mut said: [VecDeque<Said>; 3] = Default::default();
+    let mut trailing: [Trailing; 3] = Default::default();
+    let mut scores: [Score; 3] = Default::default();
+    for (slot, value) in trace.slots.iter().enumerate() {
+        for which in 0..HORIZONS.len() {
+            let Some(before) = (said[which].len() == ahead[which]).then(|| said[which].pop_front()).flatten() else {
+                continue;
+            };
+            let Some(actual) = *value else { continue };
+            if slot >= scored_from {
+                scores[which].add(actual, &before);
+            }
+            trailing[which].push(before.simple.map(|forecast| actual - forecast), TRAILING_DAYS * per_day);
+        }
+        simple.push(*value);
+        crane.push(begin(slot), *value, slot + per_day >= scored_from);
+        if slot >= per_day {
+            if let Some(value) = value {
+                forecaster.observe(time(slot), *value).expect("slots come in order");
+            }
+        }
+        forecaster.advance(time(slot + 1)).expect("no gap is as long");
+        for which in 0..HORIZONS.len() {
+            let target = slot + ahead[which];
+            let simple = simple.forecasts(ahead[which]);
+            let is_scored = target >= scored_from;
+            let p95 = if is_scored { trailing[which].p95() } else { [0.0; METHODS] };
+            let ours = forecaster.forecast(horizons_seconds[which]).ok();
+            said[which].push_back(Said {
+                ours: ours.map(|ours| [ours.expected, ours.p90, ours.p95, ours.p99]),
+                simple,
+                simple_p95: std::array::from_fn(|method| simple[method] + p95[method]),
+                crane: crane.forecast(begin(target)).unwrap_or(simple[0]),
+            });
+        }
+    }
+    let is_own = |which: usize| which != 0 || trace.slot_seconds < 3600;
+    let mut which = 0;
+    let scores = scores.map(|score| {
+        which += 1;
+        is_own(which - 1).then_some(score)
+    });
+    Result { name: trace.name.clone(), scores }
+}
+
+impl Score {
+    fn add(&mut self, actual: f64, said: &Said) {
+        self.count += 1.0;
+        self.actual += actual.abs();
+        let ours = said.ours.unwrap_or_else(|| {
+            self.unforecast += 1;
+            [said.simple[0]; 4]
+        });
+        self.ours += (actual - ours[0]).abs();
+        self.pinball += pinball(actual - ours[2]);
+        for (covered, quantile) in self.covered.iter_mut().zip(&ours[1..]) {
+            *covered += f64::from(u8::from(actual <= *quantile));
+        }
+        self.crane += (actual - said.crane).abs();
+        for method in 0..METHODS {
+            self.simple[method] += (actual - said.simple[method]).abs();
+            self.simple_pinball[method] += pinball(actual - said.simple_p95[method]);
+        }
+    }
+
+    /// The error of the best simple method in hindsight.
+    pub(crate) fn best(&self) -> f64 {
+        self.simple.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The pinball loss of the method that has the least error.
+    pub(crate) fn best_pinball(&self) -> f64 {
+        self.simple_pinball.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+}
+
+fn pinball(above: f64) -> f64 {
+    (0.95 * above).max(-0.05 * above)
+}

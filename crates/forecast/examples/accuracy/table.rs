@@ -1,0 +1,84 @@
+//! The table, as Markdown.
+
+use crate::replay::{HORIZONS, Result, Score};
+
+const CLIP: f64 = 2.0;
+const RESAMPLES: u64 = 2000;
+
+pub(crate) fn print(results: &[Result]) {
+    println!("| | {} |", HORIZONS.join(" | "));
+    println!("|---|---|---|---|");
+    let row = |name: &str, cell: &dyn Fn(&[&Score]) -> String| {
+        let cells: Vec<String> = (0..HORIZONS.len())
+            .map(|which| cell(&results.iter().filter_map(|result| result.scores[which].as_ref()).collect::<Vec<_>>()))
+            .collect();
+        println!("| {name} | {} |", cells.join(" | "));
+    };
+    let to_simple = |score: &Score| score.ours / score.best();
+    let to_crane = |score: &Score| score.ours / score.crane;
+    let to_pinball = |score: &Score| score.pinball / score.best_pinball();
+    row("series", &|scores| scores.len().to_string());
+    row("WAPE / best simple method in hindsight [95 % over series]", &|scores| interval(scores, to_simple));
+    row("not worse than that", &|scores| share(scores, |score| to_simple(score) <= 1.0));
+    row("more than 5 % worse; the worst", &|scores| {
+        let worst = scores.iter().map(|score| to_simple(score)).fold(0.0, f64::max);
+        format!("{}; {worst:.2}", share(scores, |score| to_simple(score) > 1.05))
+    });
+    row("WAPE / Crane DSP; not worse on", &|scores| {
+        format!("{:.3}; {}", geometric(scores, to_crane), share(scores, |score| to_crane(score) <= 1.0))
+    });
+    row("pinball loss of p95 / (best simple + its trailing quantile); better on", &|scores| {
+        format!("{:.3}; {}", geometric(scores, to_pinball), share(scores, |score| to_pinball(score) < 1.0))
+    });
+    for (quantile, target) in [0.90, 0.95, 0.99].into_iter().enumerate() {
+        let covered = move |score: &Score| score.covered[quantile] / score.count;
+        row(&format!("p{:.0} holds within 2 points; mean error in points; mean", target * 100.0), &|scores| {
+            let near = share(scores, |score| (covered(score) - target).abs() <= 0.02 + 1e-9);
+            let off = mean(scores, |score| (covered(score) - target).abs() * 100.0);
+            format!("{near}; {off:.1}; {:.3}", mean(scores, covered))
+        });
+    }
+    row("slots without a forecast", &|scores| scores.iter().map(|score| score.unforecast).sum::<u32>().to_string());
+    println!("\n| series: WAPE (best simple) p95 coverage | {} |", HORIZONS.join(" | "));
+    println!("|---|---|---|---|");
+    for result in results {
+        let cell = |score: &Score| {
+            let (ours, best) = (score.ours / score.actual, score.best() / score.actual);
+            format!("{ours:.3} ({best:.3}) {:.3}", score.covered[1] / score.count)
+        };
+        let cells = result.scores.iter().map(|score| score.as_ref().map_or("-".to_owned(), cell));
+        println!("| {} | {} |", result.name, cells.collect::<Vec<_>>().join(" | "));
+    }
+}
+
+fn mean(scores: &[&Score], value: impl Fn(&Score) -> f64) -> f64 {
+    scores.iter().map(|score| value(score)).sum::<f64>() / scores.len() as f64
+}
+
+fn geometric(scores: &[&Score], ratio: impl Fn(&Score) -> f64) -> f64 {
+    mean(scores, |score| ratio(score).min(CLIP).ln()).exp()
+}
+
+fn share(scores: &[&Score], is_so: impl Fn(&Score) -> bool) -> String {
+    format!("{} of {}", scores.iter().filter(|score| is_so(score)).count(), scores.len())
+}
+
+/// The geometric mean, and between what it lies when other series had been drawn.
+fn interval(scores: &[&Score], ratio: impl Fn(&Score) -> f64) -> String {
+    let mut seed = 7_u64;
+    let mut means: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            let drawn: Vec<&Score> = scores
+                .iter()
+                .map(|_| {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    scores[(seed >> 33) as usize % scores.len()]
+                })
+                .collect();
+            geometric(&drawn, &ratio)
+        })
+        .collect();
+    means.sort_by(f64::total_cmp);
+    let at = |share: f64| means[(share * (means.len() - 1) as f64) as usize];
+    format!("{:.3} [{:.2}, {:.2}]", geometric(scores, &ratio), at(0.025), at(0.975))
+}

@@ -1,0 +1,142 @@
+//! Crane's DSP predictor: find the period, try each estimator on the last one, and let the best say what comes next.
+//!
+//! Only periods of exactly a day or a week count, of which two must have been seen. A week is looked for where two are there.
+//! Source: gocrane/crane `pkg/prediction/dsp/prediction.go` (`updateAggregateSignals`, `findPeriod`, `bestEstimator`).
+
+use thiserror::Error;
+
+use super::estimator::{Estimator, Periods};
+use super::period::find_period;
+use super::prediction_error::prediction_error;
+use super::preprocess::{Regular, preprocess};
+
+const DAY_SECONDS: u64 = 86_400;
+const WEEK_SECONDS: u64 = 7 * DAY_SECONDS;
+
+/// Why there is no forecast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum DspError {
+    /// No samples, or a step that is not between one second and one hour.
+    #[error("there are no samples, or their step is not between a second and an hour")]
+    NoSamples,
+    /// A sample that is not a whole number of steps after the one before.
+    #[error("the sample at {at_second} is not a whole number of steps after the one before")]
+    Irregular {
+        /// When, in seconds since 1970.
+        at_second: i64,
+    },
+    /// Nothing repeats itself daily or weekly.
+    #[error("there is neither a daily nor a weekly period")]
+    NotPeriodic {
+        /// The period that was found instead, in seconds.
+        found_seconds: Option<u64>,
+    },
+    /// Less than two periods.
+    #[error("there are fewer than two periods of {period_seconds} s")]
+    TooShort {
+        /// The period that was found.
+        period_seconds: u64,
+    },
+    /// No estimator has an error that is a number.
+    #[error("no estimator can be judged by the last period")]
+    NoEstimate,
+}
+
+/// Crane's DSP predictor and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dsp {
+    /// How far apart samples are (`sampleInterval`).
+    pub step_seconds: u32,
+    /// What is tried (`estimators`).
+    pub estimators: Vec<Estimator>,
+}
+
+impl Default for Dsp {
+    fn default() -> Self {
+        Self { step_seconds: 60, estimators: Estimator::defaults() }
+    }
+}
+
+/// What will be, and how that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DspForecast {
+    /// When the first value is expected, in seconds since 1970.
+    pub first_second: i64,
+    /// One period of values. It is expected over and over again, as often as it was seen.
+    pub period: Vec<f64>,
+    /// How many periods were seen.
+    pub periods: usize,
+    /// How bad each estimator was on the last period.
+    pub errors: Vec<f64>,
+    /// Which estimator was the best.
+    pub best: usize,
+}
+
+impl DspForecast {
+    /// All values, one per step.
+    pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
+        self.period.iter().copied().cycle().take(self.period.len() * self.periods)
+    }
+}
+
+impl Dsp {
+    /// What will be after these samples: (second since 1970, value), oldest first.
+    pub fn forecast(&self, samples: &[(i64, f64)]) -> Result<DspForecast, DspError> {
+        self.forecast_regular(&preprocess(samples, self.step_seconds)?)
+    }
+
+    /// What will be after values that were made regular.
+    pub fn forecast_regular(&self, regular: &Regular) -> Result<DspForecast, DspError> {
+        let first_second = regular.first_second.ok_or(DspError::NoSamples)?;
+        let found_seconds = self.period(&regular.values);
+        let Some(period_seconds) = found_seconds.filter(|found| [DAY_SECONDS, WEEK_SECONDS].contains(found)) else {
+            return Err(DspError::NotPeriodic { found_seconds });
+        };
+        let per_period = (period_seconds / u64::from(self.step_seconds)) as usize;
+        let values = whole(&regular.values, per_period);
+        let periods = values.len() / per_period;
+        if periods < 2 {
+            return Err(DspError::TooShort { period_seconds });
+        }
+        let (history, last) = values.split_at(values.len() - per_period);
+        let earlier = Periods::new(history, per_period, self.step_seconds);
+        let errors: Vec<f64> =
+            self.estimators.iter().map(|estimator| prediction_error(last, &earlier.next(estimator))).collect();
+        let (best, estimator) = self.best(&errors).ok_or(DspError::NoEstimate)?;
+        Ok(DspForecast {
+            first_second: first_second + regular.values.len() as i64 * i64::from(self.step_seconds),
+            period: Periods::new(values, per_period, self.step_seconds).next(estimator),
+            periods,
+            errors,
+            best,
+        })
+    }
+
+    /// The period in seconds, looked for in whole weeks where there are two, else in whole days.
+    pub fn period(&self, values: &[f64]) -> Option<u64> {
+        let per = |seconds: u64| (seconds / u64::from(self.step_seconds.max(1))) as usize;
+        let tested = [per(WEEK_SECONDS), per(DAY_SECONDS)]
+            .into_iter()
+            .map(|unit| (unit, whole(values, unit)))
+            .find(|(unit, values)| values.len() >= 2 * unit)?;
+        find_period(tested.1, self.step_seconds)
+    }
+
+    fn best(&self, errors: &[f64]) -> Option<(usize, &Estimator)> {
+        let mut least = f64::MAX;
+        let mut best = None;
+        for (index, (estimator, error)) in self.estimators.iter().zip(errors).enumerate() {
+            if *error < least {
+                least = *error;
+                best = Some((index, estimator));
+            }
+        }
+        best
+    }
+}
+
+/// The newest values that make a whole number of units.
+fn whole(values: &[f64], unit: usize) -> &[f64] {
+    let surplus = values.len().checked_rem(unit).unwrap_or_default();
+    values.get(surplus..).unwrap_or_default()
+}

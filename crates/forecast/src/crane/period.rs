@@ -1,0 +1,92 @@
+//! After how many steps a series repeats itself, as Crane finds it.
+//!
+//! A frequency is a hint where it is stronger than chance: than the second strongest of a hundred shuffles' strongest. A hint counts where the
+//! autocorrelation rises towards it and falls after it (slopes of least squares over up to four hours, or half the period). Of those the one
+//! with the largest autocorrelation is the period.
+//! Source: gocrane/crane `pkg/prediction/dsp/period.go`. Crane shuffles by the clock, so that it may answer differently each time; here the
+//! same series always has the same answer.
+
+use super::autocorrelation::autocorrelation;
+use super::fourier::{Bin, Fourier};
+
+const SHUFFLES: usize = 100;
+const THRESHOLD_RANK: usize = 98;
+const SLOPE_SECONDS: usize = 4 * 3600;
+
+/// Seconds after which the values repeat themselves; none where they do not.
+pub fn find_period(values: &[f64], step_seconds: u32) -> Option<u64> {
+    let threshold = chance(values);
+    let count = values.len();
+    let bins = Fourier::new(count).forward(values);
+    let strong = bins.iter().enumerate().take(count / 2).skip(2).filter(|(_, bin)| bin.norm() > threshold);
+    let mut lags: Vec<usize> = strong.map(|(index, _)| count / index).collect();
+    lags.dedup();
+    let correlation = autocorrelation(values);
+    let width = SLOPE_SECONDS / step_seconds.max(1) as usize;
+    let mut best: Option<(usize, f64)> = None;
+    for lag in lags {
+        let Some(height) = correlation.get(lag).copied() else { continue };
+        if height > best.map_or(0.0, |(_, height)| height) && is_peak(&correlation, lag, width.min(lag / 2)) {
+            best = Some((lag, height));
+        }
+    }
+    // Through the rate, as the source does: 109 steps of 300 s are 32,699 s.
+    let rate = 1.0 / f64::from(step_seconds);
+    best.map(|(lag, _)| (lag as f64 / rate) as u64)
+}
+
+/// The strength that a frequency has by chance.
+fn chance(values: &[f64]) -> f64 {
+    let mut shuffled = values.to_vec();
+    let mut fourier = Fourier::new(values.len());
+    let mut random = Random(0x5DEE_CE66);
+    let mut strongest: Vec<f64> = (0..SHUFFLES)
+        .map(|_| {
+            random.shuffle(&mut shuffled);
+            let bins = fourier.forward(&shuffled);
+            let powers = bins.iter().take(values.len() / 2).skip(1).map(Bin::norm_sqr);
+            powers.fold(0.0, f64::max).sqrt()
+        })
+        .collect();
+    strongest.sort_by(f64::total_cmp);
+    strongest.get(THRESHOLD_RANK).copied().unwrap_or_default()
+}
+
+fn is_peak(correlation: &[f64], lag: usize, width: usize) -> bool {
+    let end = correlation.len().min(lag + width + 1);
+    let before = correlation.get(lag - width..=lag).unwrap_or_default();
+    let after = correlation.get(lag..end).unwrap_or_default();
+    slope(before) > 0.0 && slope(after) < 0.0
+}
+
+/// Slope of the line of least squares; not a number for fewer than two values.
+fn slope(values: &[f64]) -> f64 {
+    let count = values.len() as f64;
+    let middle = (count - 1.0) / 2.0;
+    let mean = values.iter().sum::<f64>() / count;
+    let (mut with, mut own) = (0.0, 0.0);
+    for (index, value) in values.iter().enumerate() {
+        let from_middle = index as f64 - middle;
+        with += from_middle * (value - mean);
+        own += from_middle * from_middle;
+    }
+    with / own
+}
+
+/// A plain generator (`SplitMix64`): what matters is that the order is mixed, and the same every time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn shuffle(&mut self, values: &mut [f64]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, (self.next() % (last as u64 + 1)) as usize);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! How bad a prediction was: too little counts more than too much.
+//!
+//! The mean over all points of `(predicted - actual) / actual` where it was too much, and of `-ln(1 - x) / ln(1.25)` with
+//! `x = (actual - predicted) / actual` where it was too little. Where any actual value is below 0.001: the mean of the plain differences.
+//! Source: gocrane/crane `pkg/prediction/accuracy/prediction_error.go`.
+
+const SMALL: f64 = 1e-3;
+
+/// The error; not a number where the lists differ in length or are empty.
+pub fn prediction_error(actual: &[f64], predicted: &[f64]) -> f64 {
+    if actual.len() != predicted.len() {
+        return f64::NAN;
+    }
+    let is_small = actual.iter().any(|value| *value < SMALL);
+    let error = if is_small { difference } else { share };
+    let sum: f64 = actual.iter().zip(predicted).map(|(actual, predicted)| error(*actual, *predicted)).sum();
+    sum / actual.len() as f64
+}
+
+fn difference(actual: f64, predicted: f64) -> f64 {
+    (actual - predicted).abs()
+}
+
+fn share(actual: f64, predicted: f64) -> f64 {
+    if predicted >= actual {
+        return (predicted - actual) / actual;
+    }
+    -(1.0 - (actual - predicted) / actual).ln() / 1.25_f64.ln()
+}

@@ -1,0 +1,118 @@
+//! The discrete Fourier transform with the same rounding as Crane's.
+//!
+//! Bins below the upper half are the mirror images of those above, but not to the last bit; and whether the weakest bin that stays
+//! loses its mirror image depends on that bit, as does whether a value is above zero. So this follows the order of operations there: chirps for lengths that are no power
+//! of two, halving for those that are. Source: mjibson/go-dsp `fft/bluestein.go`, `fft/radix2.go`, which Crane uses.
+
+use std::f64::consts::PI;
+
+use super::fourier::Bin;
+use super::sine::sine_cosine;
+
+const ZERO: Bin = Bin::new(0.0, 0.0);
+
+/// All bins of these values.
+pub(super) fn spectrum(values: &[f64]) -> Vec<Bin> {
+    transform(values.iter().map(|value| Bin::new(*value, 0.0)).collect())
+}
+
+/// The real parts of what has these bins.
+pub(super) fn real_parts(bins: &[Bin]) -> Vec<f64> {
+    let scale = bins.len() as f64;
+    transform(turned(bins)).into_iter().map(|bin| bin.re / scale).collect()
+}
+
+fn transform(values: Vec<Bin>) -> Vec<Bin> {
+    if values.len() <= 1 {
+        values
+    } else if values.len().is_power_of_two() {
+        halving(&values)
+    } else {
+        chirp(&values)
+    }
+}
+
+/// In the opposite order but for the first, which makes a transform its inverse.
+fn turned(bins: &[Bin]) -> Vec<Bin> {
+    let (first, rest) = bins.split_at(bins.len().min(1));
+    first.iter().chain(rest.iter().rev()).copied().collect()
+}
+
+/// The amplitude of a bin, with the rounding of Go's `cmplx.Abs`.
+pub(super) fn magnitude(bin: Bin) -> f64 {
+    let (re, im) = (bin.re.abs(), bin.im.abs());
+    let (large, small) = if re < im { (im, re) } else { (re, im) };
+    if large == 0.0 {
+        return 0.0;
+    }
+    let ratio = small / large;
+    large * (1.0 + ratio * ratio).sqrt()
+}
+
+/// Any length, by a convolution of a length that is a power of two (Bluestein).
+fn chirp(values: &[Bin]) -> Vec<Bin> {
+    let count = values.len();
+    let padded = (count * 2 - 1).next_power_of_two();
+    let factors: Vec<Bin> = (0..count)
+        .map(|index| {
+            let (sine, cosine) = sine_cosine(PI / count as f64 * (index * index) as f64);
+            Bin::new(cosine, sine)
+        })
+        .collect();
+    let mut left: Vec<Bin> = values.iter().zip(&factors).map(|(value, factor)| value * factor.conj()).collect();
+    left.resize(padded, ZERO);
+    let mut right = vec![ZERO; padded];
+    for (index, factor) in factors.iter().enumerate() {
+        right[index] = *factor;
+        right[(padded - index) % padded] = *factor;
+    }
+    let (left, right) = (halving(&left), halving(&right));
+    let product: Vec<Bin> = left.iter().zip(&right).map(|(left, right)| left * right).collect();
+    let scale = padded as f64;
+    let convolved = halving(&turned(&product)).into_iter().map(|bin| Bin::new(bin.re / scale, bin.im / scale));
+    convolved.zip(&factors).map(|(bin, factor)| bin * factor.conj()).collect()
+}
+
+/// Lengths that are a power of two (Cooley and Tukey, decimation in time).
+fn halving(values: &[Bin]) -> Vec<Bin> {
+    let count = values.len();
+    let bits = count.trailing_zeros();
+    let factors = roots(count);
+    let order = (0..count).map(|index| index.reverse_bits() >> (usize::BITS - bits));
+    let mut from: Vec<Bin> = order.map(|index| values[index]).collect();
+    let mut to = vec![ZERO; count];
+    let mut stage = 2;
+    while stage <= count {
+        let half = stage / 2;
+        let stride = count / stage;
+        for start in (0..count).step_by(stage) {
+            for offset in 0..half {
+                let (low, high) = (from[start + offset], from[start + offset + half]);
+                let turned = if stage == 2 { high } else { high * factors[stride * offset] };
+                to[start + offset] = low + turned;
+                to[start + offset + half] = low - turned;
+            }
+        }
+        std::mem::swap(&mut from, &mut to);
+        stage *= 2;
+    }
+    from
+}
+
+/// The roots of one, each computed at the shortest length that has it.
+fn roots(count: usize) -> Vec<Bin> {
+    let mut roots = vec![Bin::new(1.0, 0.0), Bin::new(0.0, -1.0), Bin::new(-1.0, 0.0), Bin::new(0.0, 1.0)];
+    while roots.len() < count {
+        let length = roots.len() * 2;
+        let step = -2.0 * PI / length as f64;
+        roots = roots
+            .iter()
+            .enumerate()
+            .flat_map(|(index, root)| {
+                let (sine, cosine) = sine_cosine(step * (2 * index + 1) as f64);
+                [*root, Bin::new(cosine, sine)]
+            })
+            .collect();
+    }
+    roots
+}

@@ -1,0 +1,172 @@
+//! Which value will not be exceeded nine times of ten, nineteen of twenty, ninety-nine of a hundred.
+//!
+//! Four recipes add a quantile of past errors, measured against four expected sizes of an error; a fifth takes the largest values around that
+//! time of the last seven days. They are mixed by their own losses, and one correction per quantile follows the observed share of misses.
+
+use crate::error_size::{ErrorSize, SIZES};
+use crate::grid::Grid;
+use crate::score_histogram::ScoreHistogram;
+use crate::seasons::{LARGEST, Seasons};
+use crate::trust::{Speed, Trust};
+
+/// The shares.
+pub(crate) const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
+const RECIPES: usize = SIZES + 1;
+const SCORE_HALF_LIFE_DAYS: f64 = 7.0;
+const CORRECTION: f64 = 0.1;
+/// Values around the wanted time of day: seven days, five places each; at least so many.
+const PLACES: isize = 5;
+const FEWEST: usize = 5;
+
+/// What was said of one slot, to be judged when it comes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Said {
+    sizes: [f32; SIZES],
+    recipes: [[f32; RECIPES]; SHARES.len()],
+    quantiles: [f32; SHARES.len()],
+    has_sizes: bool,
+    has_scores: [bool; SIZES],
+    has_past: bool,
+}
+
+/// Quantiles of one horizon.
+#[derive(Clone, Debug)]
+pub(crate) struct Quantiles {
+    places: [isize; PLACES as usize],
+    step: f64,
+    size: ErrorSize,
+    scores: [ScoreHistogram; SIZES],
+    trust: [Trust<RECIPES, 2>; SHARES.len()],
+    corrections: [f64; SHARES.len()],
+}
+
+impl Quantiles {
+    /// For a forecast so many slots ahead, judged every so many slots.
+    pub(crate) fn new(grid: &Grid, slots: usize, every: usize, floor: f64) -> Self {
+        let (ahead, every) = (slots as f64, every as f64);
+        let short = Speed { half_life: grid.hours(6.0).max(2.0 * ahead) / every, exponent: 1 };
+        let long = Speed { half_life: grid.days(8.0).max(16.0 * ahead) / every, exponent: 2 };
+        let wide = (grid.per_hour / 2).max(2) as isize;
+        Self {
+            places: [-wide, (-wide).div_euclid(2), 0, wide.div_euclid(2), wide],
+            step: CORRECTION * (grid.hours(1.0) / ahead).powf(1.5).min(1.0),
+            size: ErrorSize::new(grid, ahead, every, floor),
+            scores: std::array::from_fn(|_| ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every)),
+            trust: std::array::from_fn(|_| Trust::new([short, long], 4, floor)),
+            corrections: [0.0; SHARES.len()],
+        }
+    }
+
+    /// Judges what was said of a slot, whose forecast was wrong by `error`.
+    pub(crate) fn judge(&mut self, said: &Said, slot: usize, actual: f64, error: f64) {
+        if said.has_sizes {
+            for (scores, size) in self.scores.iter_mut().zip(said.sizes) {
+                scores.add(error / f64::from(size));
+            }
+        }
+        for (which, share) in SHARES.into_iter().enumerate() {
+            let is_there = said.is_there();
+            for (recipe, value) in said.recipes[which].iter().enumerate().filter(|(recipe, _)| is_there[*recipe]) {
+                self.trust[which].add(recipe, pinball(actual - f64::from(*value), share));
+            }
+            if is_there.contains(&true) {
+                let missed = f64::from(u8::from(actual > f64::from(said.quantiles[which])));
+                self.corrections[which] += self.step * (missed - (1.0 - share));
+            }
+        }
+        self.size.add(slot, error);
+    }
+
+    /// What to say of a slot with this forecast; `newest` is the last slot that was stored. `range` is how far the values seen lie apart.
+    pub(crate) fn say(&self, seasons: &Seasons, target: usize, forecast: f64, range: (f64, f64)) -> Said {
+        let mut said = Said::default();
+        let Some(sizes) = self.size.sizes(target) else { return said };
+        said.has_sizes = true;
+        said.sizes = sizes.map(|size| size as f32);
+        for (recipe, (size, scores)) in sizes.into_iter().zip(&self.scores).enumerate() {
+            let Some(quantiles) = scores.quantiles(SHARES) else { continue };
+            said.has_scores[recipe] = true;
+            for (values, quantile) in said.recipes.iter_mut().zip(quantiles) {
+                values[recipe] = (forecast + size * quantile) as f32;
+            }
+        }
+        if let Some(past) = self.past(seasons, target) {
+            said.has_past = true;
+            for (values, value) in said.recipes.iter_mut().zip(past) {
+                values[SIZES] = value as f32;
+            }
+        }
+        self.mix(&mut said, forecast, range);
+        said
+    }
+
+    fn mix(&self, said: &mut Said, forecast: f64, (largest, range): (f64, f64)) {
+        let is_there = said.is_there();
+        if !is_there.contains(&true) {
+            return;
+        }
+        let usual = self.size.day().unwrap_or_default();
+        let mut before = forecast;
+        for (which, trust) in self.trust.iter().enumerate() {
+            let even = is_there.map(|is_there| f64::from(u8::from(is_there)));
+            let weights = trust.weights(is_there).unwrap_or_else(|| crate::trust::normalised(even));
+            let mixed: f64 =
+                said.recipes[which].iter().zip(weights).map(|(value, weight)| f64::from(*value) * weight).sum();
+            let quantile = (mixed + self.corrections[which] * usual).max(before).max(forecast);
+            before = quantile.min(before.max(largest + range));
+            said.quantiles[which] = before as f32;
+        }
+    }
+
+    /// Large values around the time of day of a slot, in the last seven days.
+    fn past(&self, seasons: &Seasons, target: usize) -> Option<[f64; SHARES.len()]> {
+        let mut largest = [f32::NEG_INFINITY; LARGEST];
+        let mut count = 0;
+        for place in self.places {
+            let Some(slot) = target.checked_add_signed(place) else { continue };
+            count += days_into(seasons, slot, &mut largest);
+        }
+        (count >= FEWEST).then(|| {
+            SHARES.map(|share| {
+                let rank = ((share * (count + 1) as f64).ceil() as usize).min(count);
+                f64::from(largest.get(count - rank).copied().unwrap_or(largest[LARGEST - 1]))
+            })
+        })
+    }
+}
+
+/// Merges a time of day of the seven days before a slot into the largest; how many days there were.
+fn days_into(seasons: &Seasons, slot: usize, largest: &mut [f32; LARGEST]) -> usize {
+    let mut add = |value: f32| {
+        let mut value = value;
+        for place in largest.iter_mut() {
+            if value > *place {
+                std::mem::swap(place, &mut value);
+            }
+        }
+    };
+    // A profile holds for a slot that is at most a day ahead. Yesterday of a later one has not been yet.
+    if seasons.days_before(slot, 1).is_some() {
+        let profile = seasons.profile(slot);
+        profile.largest.iter().take(profile.days).for_each(|value| add(*value));
+        return profile.days;
+    }
+    (2..=7).filter_map(|days| seasons.days_before(slot, days)).map(|value| add(value as f32)).count()
+}
+
+/// What a quantile costs: the share times what it was too low by, or the rest of it times what it was too high by.
+fn pinball(above: f64, share: f64) -> f64 {
+    (share * above).max((share - 1.0) * above)
+}
+
+impl Said {
+    fn is_there(&self) -> [bool; RECIPES] {
+        let [first, second, third, fourth] = self.has_scores;
+        [first, second, third, fourth, self.has_past]
+    }
+
+    /// The quantiles, where anything could be said.
+    pub(crate) fn quantiles(&self) -> Option<[f64; SHARES.len()]> {
+        self.is_there().contains(&true).then(|| self.quantiles.map(f64::from))
+    }
+}

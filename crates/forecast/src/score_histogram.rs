@@ -1,0 +1,128 @@
+//! Errors in units of their expected size, as faded counts in bins, and the values that a share of them lies above.
+//!
+//! One bin for scores within 0.01 of zero, then 119 a side, each a tenth wider than the one before. Instead of fading all bins, each new
+//! score weighs more than the one before; before that becomes too much, all is divided.
+
+/// Bins on either side of the middle one.
+const SIDE: usize = 119;
+const BINS: usize = 2 * SIDE + 1;
+const FIRST: f64 = 0.01;
+const LN_RATIO: f64 = 0.095_310_179_804_324_87;
+/// So many newest scores must be there before anything is said.
+const ENOUGH: f64 = 10.0;
+const TOO_HEAVY: f32 = 1e18;
+
+/// Counts of scores.
+#[derive(Clone, Debug)]
+pub(crate) struct ScoreHistogram {
+    bins: Vec<f32>,
+    total: f32,
+    newest: f32,
+    growth: f32,
+    top: usize,
+}
+
+impl ScoreHistogram {
+    /// With the half-life in scores.
+    pub(crate) fn new(half_life: f64) -> Self {
+        Self { bins: vec![0.0; BINS], total: 0.0, newest: 1.0, growth: (1.0 / half_life).exp2() as f32, top: 0 }
+    }
+
+    /// Takes in a score.
+    pub(crate) fn add(&mut self, score: f64) {
+        let bin = bin_of(score);
+        self.newest *= self.growth;
+        self.bins[bin] += self.newest;
+        self.total += self.newest;
+        self.top = self.top.max(bin);
+        if self.newest > TOO_HEAVY {
+            let scale = 1.0 / self.newest;
+            for bin in &mut self.bins {
+                *bin *= scale;
+            }
+            self.newest = 1.0;
+            self.total = self.bins.iter().sum();
+        }
+    }
+
+    /// The scores that the share `1 - q` of all lie above, for rising q; none while too few were seen.
+    ///
+    /// One score more than was seen is thought to lie above all. Where that alone is more than the share, it is the largest score's bin.
+    pub(crate) fn quantiles<const Q: usize>(&self, shares: [f64; Q]) -> Option<[f64; Q]> {
+        let (total, newest) = (f64::from(self.total), f64::from(self.newest));
+        if total < ENOUGH * newest {
+            return None;
+        }
+        let mut quantiles = [0.0; Q];
+        let mut above = 0.0;
+        let mut bin = self.top;
+        // The highest share first: its tail is the shortest.
+        for (quantile, share) in quantiles.iter_mut().zip(shares).rev() {
+            let tail = (1.0 - share) * (total + newest) - newest;
+            if tail <= 0.0 {
+                *quantile = upper_edge(self.top, 0.0);
+                continue;
+            }
+            while bin > 0 && above + f64::from(self.bins[bin]) < tail {
+                above += f64::from(self.bins[bin]);
+                bin -= 1;
+            }
+            let inside = (tail - above) / f64::from(self.bins[bin]);
+            *quantile = upper_edge(bin, inside.clamp(0.0, 1.0));
+        }
+        Some(quantiles)
+    }
+}
+
+fn bin_of(score: f64) -> usize {
+    let size = score.abs();
+    if size <= FIRST {
+        return SIDE;
+    }
+    let step = (((size / FIRST).ln() / LN_RATIO).ceil() as usize).clamp(1, SIDE);
+    if score > 0.0 { SIDE + step } else { SIDE - step }
+}
+
+/// The value so far down from the upper edge of a bin, as a share of the bin: linear in the middle, in the logarithm elsewhere.
+fn upper_edge(bin: usize, down: f64) -> f64 {
+    let step = bin as f64 - SIDE as f64;
+    if bin == SIDE {
+        FIRST * (1.0 - 2.0 * down)
+    } else if bin > SIDE {
+        FIRST * (LN_RATIO * (step - down)).exp()
+    } else {
+        -FIRST * (LN_RATIO * (-step - 1.0 + down)).exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(scores: &[f64], share: f64, expected: Option<f64>) {
+        let mut histogram = ScoreHistogram::new(1e9);
+        scores.iter().for_each(|score| histogram.add(*score));
+        let found = histogram.quantiles([share]).map(|[quantile]| quantile);
+        let close = match (found, expected) {
+            (Some(found), Some(expected)) => (found - expected).abs() <= 0.05 * expected.abs().max(0.01),
+            (found, expected) => found == expected,
+        };
+        assert!(close, "{share} of {scores:?}: {found:?} for {expected:?}");
+    }
+
+    #[test]
+    fn a_quantile_lies_where_its_share_of_the_scores_is_above() {
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        check(&hundred, 0.9, Some(91.0));
+        check(&hundred, 0.5, Some(51.0));
+        let falling: Vec<f64> = hundred.iter().map(|score| -score).collect();
+        check(&falling, 0.9, Some(-9.6));
+        check(&[0.0; 20], 0.5, Some(0.0005));
+    }
+
+    #[test]
+    fn few_scores_say_nothing_or_little() {
+        check(&[1.0; 9], 0.9, None);
+        check(&[1.0; 10], 0.95, Some(1.05));
+    }
+}

@@ -1,0 +1,119 @@
+//! What was at the same time on earlier days: yesterday, last week, and the mean and median of the last seven days.
+//!
+//! Fourteen days of values are kept, those of one time of day side by side. What is asked of a time of day is computed once, when its newest
+//! value is stored: until the next day it is the same for every forecast of that time.
+
+use std::cmp::Ordering;
+
+/// How many days are kept.
+pub(crate) const DAYS: usize = 14;
+/// How many days make a profile.
+const WEEK: usize = 7;
+/// How many of the largest values of a time of day are kept in order.
+pub(crate) const LARGEST: usize = 4;
+
+/// One time of day, over the last seven days that had it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Profile {
+    /// How many days, at most seven.
+    pub(crate) days: usize,
+    /// Mean.
+    pub(crate) mean: f32,
+    /// Median; between the two middle ones for an even number.
+    pub(crate) median: f32,
+    /// Mean of the values' asinh.
+    pub(crate) mean_asinh: f32,
+    /// The largest, in falling order; as many as there are days.
+    pub(crate) largest: [f32; LARGEST],
+}
+
+/// Values of the last fourteen days by time of day. Slots are counted from the first value.
+#[derive(Clone, Debug)]
+pub(crate) struct Seasons {
+    per_day: usize,
+    values: Vec<[f32; DAYS]>,
+    asinh: Vec<[f32; DAYS]>,
+    profiles: Vec<Profile>,
+    /// The next slot.
+    next: usize,
+}
+
+impl Seasons {
+    pub(crate) fn new(per_day: usize) -> Self {
+        Self {
+            per_day,
+            values: vec![[0.0; DAYS]; per_day],
+            asinh: vec![[0.0; DAYS]; per_day],
+            profiles: vec![Profile::default(); per_day],
+            next: 0,
+        }
+    }
+
+    /// How many slots were stored.
+    pub(crate) fn len(&self) -> usize {
+        self.next
+    }
+
+    /// The value of a slot that was stored; none before the first, after the last, and beyond fourteen days.
+    pub(crate) fn value(&self, slot: usize) -> Option<f64> {
+        self.is_kept(slot).then(|| f64::from(self.values[slot % self.per_day][slot / self.per_day % DAYS]))
+    }
+
+    /// The asinh of the value of a slot.
+    pub(crate) fn asinh(&self, slot: usize) -> Option<f64> {
+        self.is_kept(slot).then(|| f64::from(self.asinh[slot % self.per_day][slot / self.per_day % DAYS]))
+    }
+
+    fn is_kept(&self, slot: usize) -> bool {
+        slot < self.next && slot + DAYS * self.per_day >= self.next
+    }
+
+    /// The value so many days before a slot.
+    pub(crate) fn days_before(&self, slot: usize, days: usize) -> Option<f64> {
+        self.value(slot.checked_sub(days * self.per_day)?)
+    }
+
+    /// The asinh of the value so many days before a slot.
+    pub(crate) fn asinh_days_before(&self, slot: usize, days: usize) -> Option<f64> {
+        self.asinh(slot.checked_sub(days * self.per_day)?)
+    }
+
+    /// The profile for a slot that is at most a day after the last stored one; without days where there was none.
+    pub(crate) fn profile(&self, slot: usize) -> &Profile {
+        &self.profiles[slot % self.per_day]
+    }
+
+    /// What to store for the next slot when it is missing: last week's value, else yesterday's, else the one before; none at the start.
+    pub(crate) fn substitute(&self) -> Option<f64> {
+        let before = || self.value(self.next.checked_sub(1)?);
+        self.days_before(self.next, WEEK).or_else(|| self.days_before(self.next, 1)).or_else(before)
+    }
+
+    /// Stores the value of the next slot, and its asinh.
+    pub(crate) fn store(&mut self, value: f64, asinh: f64) {
+        let (time, day) = (self.next % self.per_day, self.next / self.per_day);
+        self.values[time][day % DAYS] = value as f32;
+        self.asinh[time][day % DAYS] = asinh as f32;
+        let days = WEEK.min(day + 1);
+        let mut sorted = [0.0; WEEK];
+        let mut asinh = 0.0;
+        for (back, place) in sorted.iter_mut().take(days).enumerate() {
+            let index = (day - back) % DAYS;
+            *place = self.values[time][index];
+            asinh += self.asinh[time][index];
+        }
+        let sorted = &mut sorted[..days];
+        sorted.sort_unstable_by(|a: &f32, b| b.partial_cmp(a).unwrap_or(Ordering::Equal));
+        let mut largest = [f32::NEG_INFINITY; LARGEST];
+        largest.iter_mut().zip(sorted.iter()).for_each(|(place, value)| *place = *value);
+        let count = days as f32;
+        self.profiles[time] = Profile {
+            days,
+            mean: sorted.iter().sum::<f32>() / count,
+            median: f32::midpoint(sorted[(days - 1) / 2], sorted[days / 2]),
+            mean_asinh: asinh / count,
+            largest,
+        };
+        self.next += 1;
+    }
+}

@@ -1,0 +1,23 @@
+//! Circular autocorrelation of short lists.
+
+use forecast::crane::autocorrelation;
+use serde::Deserialize;
+
+use crate::cases::{Double, is_close, load};
+
+#[derive(Deserialize)]
+struct Case {
+    samples: Vec<f64>,
+    expect: Vec<Double>,
+}
+
+#[test]
+fn vectors_crane_dsp_autocorrelation() {
+    for (number, case) in load::<Case>("dsp_autocorrelation").into_iter().enumerate() {
+        let found = autocorrelation(&case.samples);
+        assert_eq!(found.len(), case.expect.len(), "case {number}");
+        for (lag, (found, expected)) in found.iter().zip(&case.expect).enumerate() {
+            assert!(is_close(*found, expected.0, 1e-9), "case {number}, lag {lag}: {found} for {}", expected.0);
+        }
+    }
+}
