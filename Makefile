@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench bench-feed bench-scale fuzz certs manifests
+.PHONY: demo test lint bench accuracy bench-feed bench-scale fuzz certs manifests
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -15,8 +15,11 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-bench: ## ns per sample, percentile, replica count, review and decision, bytes per container, full recomputation
-	cargo bench --locked -p sizing -p scaling -p webhook -p updater
+bench: ## ns per sample, percentile, replica count, review and decision, bytes per container, recomputation; refit and step of forecasts
+	cargo bench --locked -p sizing -p scaling -p forecast -p webhook -p updater
+
+accuracy: ## forecasts of recorded series against simple methods and Crane's, as a table; PLIMSOLL_TRACES names the folder
+	cargo run -q --locked --release -p forecast --example accuracy
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading

@@ -87,7 +87,10 @@ fn many(_: &mut Criterion) {
         let forecaster = fitted(&histories[number % histories.len()]);
         sum += forecaster.forecast(3600).expect("enough history").p95;
     }
-    println!("{count} series learnt and forecast in {:.1} s on one core (p95 in all {sum:.0})", begin.elapsed().as_secs_f64());
+    println!(
+        "{count} series learnt and forecast in {:.1} s on one core (p95 in all {sum:.0})",
+        begin.elapsed().as_secs_f64()
+    );
 }
 
 criterion_group!(benches, refit, many);

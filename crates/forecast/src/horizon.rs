@@ -1,5 +1,6 @@
 //! Forecasts of one horizon: seven opinions, weighted by how wrong each was at this horizon, and quantiles around them.
 
+use crate::do_no_harm::DoNoHarm;
 use crate::experts::{EXPERTS, Opinions, REGRESSION, features, opinions};
 use crate::grid::Grid;
 use crate::quantiles::{Quantiles, Said};
@@ -37,6 +38,7 @@ impl Range {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Saying {
     pub(crate) forecast: f64,
+    mixed: f64,
     pub(crate) weights: [f64; EXPERTS],
     told: Told,
 }
@@ -55,6 +57,7 @@ struct Pending {
     is_said: bool,
     is_told: bool,
     forecast: f32,
+    mixed: f32,
     level: f32,
     told: Told,
 }
@@ -63,17 +66,22 @@ struct Pending {
 #[derive(Clone, Debug)]
 pub(crate) struct Horizon {
     pub(crate) slots: usize,
-    /// Every so many slots the regression is solved, and quantiles are said and judged.
+    /// Every so many slots the regression is solved, and quantiles are said and judged. Those in between differ little.
     every: usize,
+    /// A day ahead the last value is yesterday's, and the present deviates as the wanted slot does. So where these errors are lent to a
+    /// nearer slot, yesterday stands for the last value, and the profile for the regression.
+    is_day: bool,
     regression: Regression,
     trust: Trust<EXPERTS, 3>,
+    do_no_harm: Option<DoNoHarm>,
     quantiles: Quantiles,
     pending: Vec<Pending>,
     said: Vec<Said>,
 }
 
 const NOT_TOLD: Told = Told { features: [0.0; FEATURES], deviation: 0.0, value: 0.0 };
-const NOT_SAID: Pending = Pending { is_said: false, is_told: false, forecast: 0.0, level: 0.0, told: NOT_TOLD };
+const NOT_SAID: Pending =
+    Pending { is_said: false, is_told: false, forecast: 0.0, mixed: 0.0, level: 0.0, told: NOT_TOLD };
 
 impl Horizon {
     /// `floor` is the least error that counts.
@@ -89,8 +97,10 @@ impl Horizon {
         Self {
             slots,
             every,
+            is_day: slots == grid.per_day,
             regression: Regression::new(grid, slots),
             trust: Trust::new(speeds, 3, floor),
+            do_no_harm: is_long.then(|| DoNoHarm::new(grid, every, floor)),
             quantiles: Quantiles::new(grid, slots, every, floor),
             pending: vec![NOT_SAID; slots + 1],
             said: vec![Said::default(); slots / every + 2],
@@ -118,6 +128,9 @@ impl Horizon {
             }
         }
         if let Some(place) = self.said_place(slot) {
+            if let Some(do_no_harm) = &mut self.do_no_harm {
+                do_no_harm.judge(&opinions, f64::from(pending.mixed), actual);
+            }
             let error = actual - f64::from(pending.forecast);
             self.quantiles.judge(&self.said[place], slot, actual, error);
         }
@@ -147,6 +160,7 @@ impl Horizon {
             is_said: true,
             is_told: recent.profile.is_some(),
             forecast: saying.forecast as f32,
+            mixed: saying.mixed as f32,
             level: recent.level() as f32,
             told: saying.told,
         };
@@ -158,10 +172,14 @@ impl Horizon {
     /// What comes at a slot at most a day ahead.
     pub(crate) fn say(&self, seasons: &Seasons, recent: &Recent, range: Range, target: usize) -> Saying {
         let mut opinions = opinions(seasons, recent.last, recent.level(), target);
+        if self.is_day {
+            opinions[0] = opinions[1].or(opinions[0]);
+        }
         let mut told = NOT_TOLD;
         if let Some(features) = features(seasons, recent, target) {
             told.features = self.regression.counted(features);
-            let deviation = self.regression.predict(&told.features);
+            let is_lent = self.is_day && target + 1 != seasons.len() + self.slots;
+            let deviation = if is_lent { 0.0 } else { self.regression.predict(&told.features) };
             told.deviation = deviation as f32;
             let asinh = f64::from(seasons.profile(target).mean_asinh) + deviation;
             let value = range.floor(asinh.clamp(-LARGEST_ASINH, LARGEST_ASINH).sinh());
@@ -169,8 +187,15 @@ impl Horizon {
             opinions[REGRESSION] = Some(value);
         }
         let weights = self.weights(&opinions);
-        let mixed = opinions.iter().zip(weights).map(|(opinion, weight)| opinion.unwrap_or_default() * weight).sum();
-        Saying { forecast: range.limit(mixed), weights, told }
+        let mix = |weights: [f64; EXPERTS]| {
+            let parts = opinions.iter().zip(weights).map(|(opinion, weight)| opinion.unwrap_or_default() * weight);
+            range.limit(parts.sum())
+        };
+        let mixed = mix(weights);
+        let replacement = self.do_no_harm.as_ref().and_then(|guard| guard.replacement(&opinions));
+        let Some(which) = replacement else { return Saying { forecast: mixed, mixed, weights, told } };
+        let weights = std::array::from_fn(|part| f64::from(u8::from(part == which)));
+        Saying { forecast: mix(weights), mixed, weights, told }
     }
 
     /// The quantiles of a slot with this forecast.

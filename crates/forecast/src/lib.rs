@@ -30,6 +30,7 @@
 //! | level of the last hour, deviation from the profile | `recent.rs` |
 //! | seven ways to forecast | `experts.rs`, `regression.rs` |
 //! | which of them counts how much | `trust.rs`, `horizon.rs` |
+//! | when a plain forecast replaces the mix | `do_no_harm.rs` |
 //! | how large an error is to be expected | `error_size.rs`, `score_histogram.rs` |
 //! | quantiles | `quantiles.rs` |
 //! | Crane's DSP predictor | `crane/` |
@@ -37,6 +38,7 @@
 pub mod crane;
 
 mod discounted;
+mod do_no_harm;
 mod error_size;
 mod experts;
 mod forecaster;

@@ -13,7 +13,7 @@ use crate::trust::{Speed, Trust};
 pub(crate) const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
 const RECIPES: usize = SIZES + 1;
 const SCORE_HALF_LIFE_DAYS: f64 = 7.0;
-const CORRECTION: f64 = 0.1;
+const CORRECTION: f64 = 0.15;
 /// Values around the wanted time of day: seven days, five places each; at least so many.
 const PLACES: isize = 5;
 const FEWEST: usize = 5;
@@ -35,7 +35,7 @@ pub(crate) struct Quantiles {
     places: [isize; PLACES as usize],
     step: f64,
     size: ErrorSize,
-    scores: [ScoreHistogram; SIZES],
+    scores: [ScoreHistogram<{ SHARES.len() }>; SIZES],
     trust: [Trust<RECIPES, 2>; SHARES.len()],
     corrections: [f64; SHARES.len()],
 }
@@ -51,7 +51,7 @@ impl Quantiles {
             places: [-wide, (-wide).div_euclid(2), 0, wide.div_euclid(2), wide],
             step: CORRECTION * (grid.hours(1.0) / ahead).powf(1.5).min(1.0),
             size: ErrorSize::new(grid, ahead, every, floor),
-            scores: std::array::from_fn(|_| ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every)),
+            scores: std::array::from_fn(|_| ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every, SHARES)),
             trust: std::array::from_fn(|_| Trust::new([short, long], 4, floor)),
             corrections: [0.0; SHARES.len()],
         }
@@ -84,7 +84,7 @@ impl Quantiles {
         said.has_sizes = true;
         said.sizes = sizes.map(|size| size as f32);
         for (recipe, (size, scores)) in sizes.into_iter().zip(&self.scores).enumerate() {
-            let Some(quantiles) = scores.quantiles(SHARES) else { continue };
+            let Some(quantiles) = scores.quantiles() else { continue };
             said.has_scores[recipe] = true;
             for (values, quantile) in said.recipes.iter_mut().zip(quantiles) {
                 values[recipe] = (forecast + size * quantile) as f32;

@@ -3,6 +3,8 @@
 //! One bin for scores within 0.01 of zero, then 119 a side, each a tenth wider than the one before. Instead of fading all bins, each new
 //! score weighs more than the one before; before that becomes too much, all is divided.
 
+use std::cmp::Ordering;
+
 /// Bins on either side of the middle one.
 const SIDE: usize = 119;
 const BINS: usize = 2 * SIDE + 1;
@@ -11,21 +13,35 @@ const LN_RATIO: f64 = 0.095_310_179_804_324_87;
 /// So many newest scores must be there before anything is said.
 const ENOUGH: f64 = 10.0;
 const TOO_HEAVY: f32 = 1e18;
+/// A few scores change little: quantiles are computed again after so many.
+const REFRESH: u32 = 4;
 
 /// Counts of scores.
 #[derive(Clone, Debug)]
-pub(crate) struct ScoreHistogram {
+pub(crate) struct ScoreHistogram<const Q: usize> {
     bins: Vec<f32>,
     total: f32,
     newest: f32,
     growth: f32,
     top: usize,
+    shares: [f64; Q],
+    since: u32,
+    found: Option<[f64; Q]>,
 }
 
-impl ScoreHistogram {
-    /// With the half-life in scores.
-    pub(crate) fn new(half_life: f64) -> Self {
-        Self { bins: vec![0.0; BINS], total: 0.0, newest: 1.0, growth: (1.0 / half_life).exp2() as f32, top: 0 }
+impl<const Q: usize> ScoreHistogram<Q> {
+    /// With the half-life in scores, for these rising shares.
+    pub(crate) fn new(half_life: f64, shares: [f64; Q]) -> Self {
+        Self {
+            bins: vec![0.0; BINS],
+            total: 0.0,
+            newest: 1.0,
+            growth: (1.0 / half_life).exp2() as f32,
+            top: 0,
+            shares,
+            since: 0,
+            found: None,
+        }
     }
 
     /// Takes in a score.
@@ -43,12 +59,20 @@ impl ScoreHistogram {
             self.newest = 1.0;
             self.total = self.bins.iter().sum();
         }
+        self.since += 1;
+        if self.found.is_none() || self.since >= REFRESH {
+            self.since = 0;
+            self.found = self.find();
+        }
     }
 
-    /// The scores that the share `1 - q` of all lie above, for rising q; none while too few were seen.
-    ///
+    /// The scores that the share `1 - q` of all lie above; none while too few were seen.
+    pub(crate) fn quantiles(&self) -> Option<[f64; Q]> {
+        self.found
+    }
+
     /// One score more than was seen is thought to lie above all. Where that alone is more than the share, it is the largest score's bin.
-    pub(crate) fn quantiles<const Q: usize>(&self, shares: [f64; Q]) -> Option<[f64; Q]> {
+    fn find(&self) -> Option<[f64; Q]> {
         let (total, newest) = (f64::from(self.total), f64::from(self.newest));
         if total < ENOUGH * newest {
             return None;
@@ -57,7 +81,7 @@ impl ScoreHistogram {
         let mut above = 0.0;
         let mut bin = self.top;
         // The highest share first: its tail is the shortest.
-        for (quantile, share) in quantiles.iter_mut().zip(shares).rev() {
+        for (quantile, share) in quantiles.iter_mut().zip(self.shares).rev() {
             let tail = (1.0 - share) * (total + newest) - newest;
             if tail <= 0.0 {
                 *quantile = upper_edge(self.top, 0.0);
@@ -86,12 +110,10 @@ fn bin_of(score: f64) -> usize {
 /// The value so far down from the upper edge of a bin, as a share of the bin: linear in the middle, in the logarithm elsewhere.
 fn upper_edge(bin: usize, down: f64) -> f64 {
     let step = bin as f64 - SIDE as f64;
-    if bin == SIDE {
-        FIRST * (1.0 - 2.0 * down)
-    } else if bin > SIDE {
-        FIRST * (LN_RATIO * (step - down)).exp()
-    } else {
-        -FIRST * (LN_RATIO * (-step - 1.0 + down)).exp()
+    match bin.cmp(&SIDE) {
+        Ordering::Equal => FIRST * (1.0 - 2.0 * down),
+        Ordering::Greater => FIRST * (LN_RATIO * (step - down)).exp(),
+        Ordering::Less => -FIRST * (LN_RATIO * (-step - 1.0 + down)).exp(),
     }
 }
 
@@ -100,9 +122,11 @@ mod tests {
     use super::*;
 
     fn check(scores: &[f64], share: f64, expected: Option<f64>) {
-        let mut histogram = ScoreHistogram::new(1e9);
-        scores.iter().for_each(|score| histogram.add(*score));
-        let found = histogram.quantiles([share]).map(|[quantile]| quantile);
+        let mut histogram = ScoreHistogram::new(1e9, [share]);
+        for score in scores {
+            histogram.add(*score);
+        }
+        let found = histogram.quantiles().map(|[quantile]| quantile);
         let close = match (found, expected) {
             (Some(found), Some(expected)) => (found - expected).abs() <= 0.05 * expected.abs().max(0.01),
             (found, expected) => found == expected,

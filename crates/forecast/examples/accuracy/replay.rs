@@ -7,12 +7,13 @@ use jiff::Timestamp;
 use model::Series;
 
 use crate::crane_peer::CranePeer;
-use crate::simple::{METHODS, Simple};
+use crate::simple::{self, METHODS, Simple};
 use crate::trace::Trace;
 
 pub(crate) const HORIZONS: [&str; 3] = ["1 slot", "1 h", "24 h"];
 const SCORED_SHARE: f64 = 0.3;
 const TRAILING_DAYS: usize = 7;
+const LIVE_SHARE: f64 = 0.05;
 
 /// Sums of one horizon.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,10 @@ pub(crate) struct Score {
     /// How often the value was at most p90, p95, p99.
     pub(crate) covered: [f64; 3],
     pub(crate) unforecast: u32,
+    /// The mean size of the values before the scored ones.
+    pub(crate) usual: f64,
+    /// Which simple methods could be judged for a day before the scored part.
+    pub(crate) judged: [bool; METHODS],
 }
 
 pub(crate) struct Result {
@@ -85,7 +90,10 @@ pub(crate) fn replay(trace: &Trace) -> Result {
     let scored_from = (trace.slots.len() as f64 * (1.0 - SCORED_SHARE)) as usize;
     let mut said: [VecDeque<Said>; 3] = Default::default();
     let mut trailing: [Trailing; 3] = Default::default();
-    let mut scores: [Score; 3] = Default::default();
+    let before: Vec<f64> = trace.slots[..scored_from].iter().flatten().map(|value| value.abs()).collect();
+    let usual = before.iter().sum::<f64>() / before.len() as f64;
+    let judged = simple::DAYS.map(|days| (days + 1) * per_day <= scored_from);
+    let mut scores: [Score; 3] = std::array::from_fn(|_| Score { usual, judged, ..Score::default() });
     for (slot, value) in trace.slots.iter().enumerate() {
         for which in 0..HORIZONS.len() {
             let Some(before) = (said[which].len() == ahead[which]).then(|| said[which].pop_front()).flatten() else {
@@ -99,23 +107,23 @@ pub(crate) fn replay(trace: &Trace) -> Result {
         }
         simple.push(*value);
         crane.push(begin(slot), *value, slot + per_day >= scored_from);
-        if slot >= per_day {
-            if let Some(value) = value {
-                forecaster.observe(time(slot), *value).expect("slots come in order");
-            }
+        if let Some(value) = value
+            && slot >= per_day
+        {
+            forecaster.observe(time(slot), *value).expect("slots come in order");
         }
         forecaster.advance(time(slot + 1)).expect("no gap is as long");
         for which in 0..HORIZONS.len() {
             let target = slot + ahead[which];
-            let simple = simple.forecasts(ahead[which]);
+            let opinions = simple.forecasts(ahead[which]);
             let is_scored = target >= scored_from;
             let p95 = if is_scored { trailing[which].p95() } else { [0.0; METHODS] };
             let ours = forecaster.forecast(horizons_seconds[which]).ok();
             said[which].push_back(Said {
                 ours: ours.map(|ours| [ours.expected, ours.p90, ours.p95, ours.p99]),
-                simple,
-                simple_p95: std::array::from_fn(|method| simple[method] + p95[method]),
-                crane: crane.forecast(begin(target)).unwrap_or(simple[0]),
+                simple: opinions,
+                simple_p95: std::array::from_fn(|method| opinions[method] + p95[method]),
+                crane: crane.forecast(begin(target)).unwrap_or(opinions[0]),
             });
         }
     }
@@ -148,14 +156,24 @@ impl Score {
         }
     }
 
-    /// The error of the best simple method in hindsight.
-    pub(crate) fn best(&self) -> f64 {
-        self.simple.iter().copied().fold(f64::INFINITY, f64::min)
+    /// Whether the series still has a twentieth of its size.
+    pub(crate) fn is_live(&self) -> bool {
+        self.actual / self.count >= LIVE_SHARE * self.usual
     }
 
-    /// The pinball loss of the method that has the least error.
+    /// The error of the best simple method in hindsight.
+    pub(crate) fn best(&self) -> f64 {
+        self.least(&self.simple)
+    }
+
+    /// The least pinball loss of a simple method with its trailing quantile, in hindsight.
     pub(crate) fn best_pinball(&self) -> f64 {
-        self.simple_pinball.iter().copied().fold(f64::INFINITY, f64::min)
+        self.least(&self.simple_pinball)
+    }
+
+    fn least(&self, losses: &[f64; METHODS]) -> f64 {
+        let judged = losses.iter().zip(self.judged).filter(|(_, judged)| *judged);
+        judged.map(|(loss, _)| *loss).fold(f64::INFINITY, f64::min)
     }
 }
 

@@ -1,6 +1,8 @@
 //! What anyone would try first: the last value, yesterday, last week, the mean of seven days, and that mean times the level of the last hour.
 
 pub(crate) const METHODS: usize = 5;
+/// How many days of history each needs before it says anything of its own.
+pub(crate) const DAYS: [usize; METHODS] = [0, 1, 7, 1, 1];
 
 /// Values so far, gaps filled with last week's, else yesterday's, else the last.
 pub(crate) struct Simple {
@@ -17,7 +19,8 @@ impl Simple {
 
     pub(crate) fn push(&mut self, value: Option<f64>) {
         let next = self.values.len();
-        let filled = value.or_else(|| self.before(next, 7)).or_else(|| self.before(next, 1)).or(self.values.last().copied());
+        let filled =
+            value.or_else(|| self.before(next, 7)).or_else(|| self.before(next, 1)).or(self.values.last().copied());
         self.values.extend(filled);
     }
 

@@ -24,6 +24,11 @@ pub(crate) fn print(results: &[Result]) {
         let worst = scores.iter().map(|score| to_simple(score)).fold(0.0, f64::max);
         format!("{}; {worst:.2}", share(scores, |score| to_simple(score) > 1.05))
     });
+    row("the same of live series", &|scores| {
+        let live: Vec<&Score> = scores.iter().copied().filter(|score| score.is_live()).collect();
+        let worst = live.iter().map(|score| to_simple(score)).fold(0.0, f64::max);
+        format!("{}; {worst:.2}", share(&live, |score| to_simple(score) > 1.05))
+    });
     row("WAPE / Crane DSP; not worse on", &|scores| {
         format!("{:.3}; {}", geometric(scores, to_crane), share(scores, |score| to_crane(score) <= 1.0))
     });
