@@ -115,7 +115,13 @@ impl Program {
             shutdown: shutdown.clone(),
         };
         let serving = CancellationToken::new();
-        let server = tokio::spawn(serve(listener, endpoints.router(), tls, Limits::default(), serving.clone()));
+        let server = tokio::spawn(serve(
+            listener,
+            endpoints.router(),
+            tls.map(|tls| tls.current()),
+            Limits::default(),
+            serving.clone(),
+        ));
 
         let program = *self;
         let chassis = Chassis {

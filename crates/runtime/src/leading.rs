@@ -116,7 +116,8 @@ impl Chassis {
     }
 }
 
-fn hostname() -> anyhow::Result<String> {
+/// The name of this machine, or of the pod that it stands for.
+pub fn hostname() -> anyhow::Result<String> {
     let kernel = "/proc/sys/kernel/hostname";
     let name = match std::env::var("HOSTNAME") {
         Ok(name) if !name.is_empty() => name,

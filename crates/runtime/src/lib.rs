@@ -32,6 +32,7 @@
 
 pub mod address;
 pub mod args;
+pub mod certificates;
 pub mod chassis;
 pub mod client;
 pub mod duration;

@@ -4,17 +4,20 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::StatusCode;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn};
-use axum::response::IntoResponse as _;
+use axum::response::{IntoResponse as _, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-use crate::tls::ServingTls;
+use crate::tls::CurrentServerTls;
 
 /// What one server gives its clients at most.
 #[derive(Debug, Clone, Copy)]
@@ -33,11 +36,14 @@ pub struct Limits {
     pub connections: usize,
     /// Concurrent HTTP/2 streams of one connection.
     pub streams: u32,
-    /// For the TLS handshake, and again for the headers of each HTTP/1 request, which also bounds an idle connection.
+    /// For the TLS handshake, and again until a connection's first request.
     pub header_timeout: Duration,
+    /// For the headers of each further HTTP/1 request, from the answer before. A client that closes its idle connections
+    /// itself must do so earlier: it cannot know whether a request that meets a closing connection was read.
+    pub idle_timeout: Duration,
     /// For the answer to one request, including reading its body.
     pub request_timeout: Duration,
-    /// Of one connection; it is closed gracefully then, so that a client that never reads cannot keep it.
+    /// Of one connection. After it the next answer is the last one; soon after that even a client that never reads has lost it.
     pub connection_age: Duration,
     /// Of a request body, where a handler extracts it.
     pub body_bytes: usize,
@@ -49,6 +55,7 @@ impl Default for Limits {
             connections: 256,
             streams: 100,
             header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
             connection_age: Duration::from_mins(10),
             body_bytes: 1 << 20,
@@ -66,7 +73,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    tls: Option<ServingTls>,
+    tls: Option<CurrentServerTls>,
     limits: Limits,
     shutdown: CancellationToken,
 ) {
@@ -94,6 +101,21 @@ pub async fn serve(
     connections.wait().await;
 }
 
+/// Asks the system to let the process have so many connections, besides what else it has open. Where less is allowed, the process
+/// has what is allowed.
+pub fn want_connections(count: usize) -> io::Result<()> {
+    let wanted = u64::try_from(count).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    let most = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum })?)
+}
+
+/// Files that a program has open besides the connections of one server.
+const OTHER_FILES: u64 = 512;
+
 async fn next(listener: &TcpListener, free: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(free).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _peer): (_, SocketAddr) = listener.accept().await?;
@@ -112,7 +134,7 @@ fn bounded(router: Router, limits: Limits) -> Router {
 
 struct Server {
     router: Router,
-    tls: Option<ServingTls>,
+    tls: Option<CurrentServerTls>,
     limits: Limits,
     shutdown: CancellationToken,
 }
@@ -120,7 +142,7 @@ struct Server {
 impl Server {
     async fn connection(&self, stream: TcpStream) {
         let Some(tls) = &self.tls else { return self.requests(stream, Protocol::Http1).await };
-        let handshake = TlsAcceptor::from(tls.config()).accept(stream);
+        let handshake = TlsAcceptor::from(tls()).accept(stream);
         match timeout(self.limits.header_timeout, handshake).await {
             Ok(Ok(stream)) => {
                 let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -133,18 +155,49 @@ impl Server {
 
     async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S, protocol: Protocol) {
         let http = self.http(protocol);
-        let service = self.router.clone().map_request(|request: axum::http::Request<_>| request.map(Body::new));
+        let standing = Arc::new(Standing::default());
+        let noted = Arc::clone(&standing);
+        let service = self
+            .router
+            .clone()
+            .map_request(move |request: axum::http::Request<_>| {
+                noted.asked.store(true, Ordering::Relaxed);
+                request.map(Body::new)
+            })
+            .map_response({
+                let standing = Arc::clone(&standing);
+                move |response| standing.mark(response, protocol)
+            });
         let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
-        let ended = tokio::select! {
-            ended = connection.as_mut() => Some(ended),
-            () = self.shutdown.cancelled() => None,
-            () = tokio::time::sleep(self.limits.connection_age) => None,
+        let begun = async {
+            tokio::time::sleep(self.limits.header_timeout).await;
+            if standing.asked.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
         };
-        let ended = if let Some(ended) = ended {
-            Ok(ended)
-        } else {
-            connection.as_mut().graceful_shutdown();
-            timeout(self.limits.request_timeout + CLOSE_TIMEOUT, connection).await
+        let (mut begun, mut age) = (pin!(begun), pin!(tokio::time::sleep(self.limits.connection_age)));
+        let limits = self.limits;
+        let ended = tokio::select! {
+            ended = connection.as_mut() => Ok(ended),
+            () = begun.as_mut() => return tracing::debug!("a connection without a request is closed"),
+            () = self.shutdown.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                timeout(limits.request_timeout + CLOSE_TIMEOUT, connection).await
+            }
+            () = age.as_mut() => {
+                standing.is_old.store(true, Ordering::Relaxed);
+                if let Protocol::Http2 = protocol {
+                    connection.as_mut().graceful_shutdown();
+                }
+                let last = limits.idle_timeout + limits.request_timeout + CLOSE_TIMEOUT;
+                tokio::select! {
+                    ended = timeout(last, connection.as_mut()) => ended,
+                    () = self.shutdown.cancelled() => {
+                        connection.as_mut().graceful_shutdown();
+                        timeout(limits.request_timeout + CLOSE_TIMEOUT, connection).await
+                    }
+                }
+            }
         };
         match ended {
             Ok(Ok(())) => {}
@@ -156,7 +209,10 @@ impl Server {
     /// The protocol is known beforehand. Detecting it from the first bytes would wait for them without a limit.
     fn http(&self, protocol: Protocol) -> auto::Builder<TokioExecutor> {
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.header_timeout);
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.idle_timeout.max(self.limits.header_timeout));
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -174,6 +230,25 @@ impl Server {
 enum Protocol {
     Http1,
     Http2,
+}
+
+/// What is known of one connection.
+#[derive(Default)]
+struct Standing {
+    /// A request has come.
+    asked: AtomicBool,
+    /// Its time is over.
+    is_old: AtomicBool,
+}
+
+impl Standing {
+    /// Says with the answer that it is the last one. Closing an idle connection instead could meet a request on its way.
+    fn mark(&self, mut response: Response, protocol: Protocol) -> Response {
+        if self.is_old.load(Ordering::Relaxed) && matches!(protocol, Protocol::Http1) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
 }
 
 #[cfg(test)]
@@ -218,7 +293,8 @@ mod tests {
     }
 
     fn limits() -> Limits {
-        Limits { header_timeout: Duration::from_millis(300), ..Limits::default() }
+        let short = Duration::from_millis(300);
+        Limits { header_timeout: short, idle_timeout: short, ..Limits::default() }
     }
 
     fn hello() -> Router {
@@ -252,12 +328,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_old_connection_is_closed() {
-        let ages =
-            Limits { connection_age: Duration::from_millis(300), header_timeout: Duration::from_mins(5), ..limits() };
+    async fn an_idle_connection_may_stay_longer_than_one_that_never_asked() {
+        let patient = Limits { idle_timeout: Duration::from_mins(5), ..limits() };
+        let running = Running::start(hello(), patient).await;
+        let mut kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+        for beginning in ["", "GET / HTTP/1.1\r\nhost: te"] {
+            assert!(!answer(running.send(beginning).await).await.contains("hello"), "{beginning:?}");
+        }
+        kept.write_all(REQUEST.as_bytes()).await.unwrap();
+        assert_eq!(answer(kept).await.matches("hello").count(), 2);
+    }
+
+    #[tokio::test]
+    async fn the_first_answer_on_an_old_connection_is_its_last() {
+        let age = Duration::from_millis(50);
+        let ages = Limits { connection_age: age, idle_timeout: Duration::from_mins(5), ..limits() };
         let running = Running::start(hello(), ages).await;
-        let kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
-        assert!(answer(kept).await.ends_with("hello"), "reading to the end means that the server closed");
+        let mut kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+        let mut text = Vec::new();
+        loop {
+            let mut bytes = [0; 1024];
+            match kept.read(&mut bytes).await.unwrap() {
+                0 => break,
+                read => text.extend_from_slice(&bytes[..read]),
+            }
+            kept.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+        }
+        assert!(String::from_utf8(text).unwrap().contains("connection: close"));
     }
 
     #[tokio::test]

@@ -5,9 +5,11 @@
 //! symbolic link, which no watch on the file itself reports. A new set that does not fit together (a half-written one,
 //! for instance) leaves the old one in place and is tried again.
 
+mod profile;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +18,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
-use rustls::{ClientConfig, ConfigBuilder, ConfigSide, RootCertStore, ServerConfig, WantsVerifier};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+pub use profile::{CipherSuites, MinTlsVersion, ServingProfile};
 
 /// How often the files are compared with what is served.
 pub const RELOAD_PERIOD: Duration = Duration::from_secs(5);
@@ -85,6 +89,9 @@ pub enum Reload {
     Kept(TlsError),
 }
 
+/// What the next handshake of a server uses.
+pub type CurrentServerTls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
+
 /// The certificates of a server.
 pub type ServingTls = FollowedTls<ServerConfig>;
 
@@ -92,30 +99,48 @@ pub type ServingTls = FollowedTls<ServerConfig>;
 pub type ClientTls = FollowedTls<ClientConfig>;
 
 /// The certificates in use. Clones share them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct FollowedTls<C> {
     files: Arc<TlsFiles>,
-    configure: fn(&Contents, &TlsFiles) -> Result<C, TlsError>,
+    configure: Arc<Configure<C>>,
     current: Arc<ArcSwap<Loaded<C>>>,
 }
 
-#[derive(Debug)]
+type Configure<C> = dyn Fn(&Contents, &TlsFiles) -> Result<C, TlsError> + Send + Sync;
+
 struct Loaded<C> {
     contents: Contents,
     config: Arc<C>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Contents {
     certificate: Vec<u8>,
     private_key: Vec<u8>,
     authorities: Option<Vec<u8>>,
 }
 
+impl<C> fmt::Debug for FollowedTls<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FollowedTls").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
 impl ServingTls {
     /// Reads the files for the first time; they must fit together.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        Self::follow(files, Contents::server).await
+        Self::load_as(files, ServingProfile::default()).await
+    }
+
+    /// The same, with a say in what is offered to clients.
+    pub async fn load_as(files: TlsFiles, profile: ServingProfile) -> Result<Self, TlsError> {
+        Self::follow(files, move |contents, files| contents.server(files, &profile)).await
+    }
+
+    /// What the next handshake uses, for as long as it is asked for.
+    pub fn current(&self) -> CurrentServerTls {
+        let followed = self.clone();
+        Arc::new(move || followed.config())
     }
 }
 
@@ -147,12 +172,12 @@ impl ClientTls {
 impl<C> FollowedTls<C> {
     async fn follow(
         files: TlsFiles,
-        configure: fn(&Contents, &TlsFiles) -> Result<C, TlsError>,
+        configure: impl Fn(&Contents, &TlsFiles) -> Result<C, TlsError> + Send + Sync + 'static,
     ) -> Result<Self, TlsError> {
         let contents = Contents::read(&files).await?;
         let config = Arc::new(configure(&contents, &files)?);
         let current = Arc::new(ArcSwap::from_pointee(Loaded { contents, config }));
-        Ok(Self { files: Arc::new(files), configure, current })
+        Ok(Self { files: Arc::new(files), configure: Arc::new(configure), current })
     }
 
     /// What the next handshake uses.
@@ -215,25 +240,16 @@ impl Contents {
         })
     }
 
-    fn server(&self, files: &TlsFiles) -> Result<ServerConfig, TlsError> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = versions(ServerConfig::builder_with_provider(Arc::clone(&provider)))?;
-        let builder = match self.authorities(files)? {
-            Some(roots) => builder.with_client_cert_verifier(
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?,
-            ),
-            None => builder.with_no_client_auth(),
-        };
+    fn server(&self, files: &TlsFiles, profile: &ServingProfile) -> Result<ServerConfig, TlsError> {
+        let roots = self.authorities(files)?;
         let (chain, key) = self.pair(files)?;
-        // Refuses a key that is not the certificate's.
-        let mut config = builder.with_single_cert(chain, key)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
+        server_config(chain, key, roots, profile)
     }
 
     fn client(&self, files: &TlsFiles) -> Result<ClientConfig, TlsError> {
         let roots = self.authorities(files)?.ok_or(TlsError::NoAuthorities)?;
-        let builder = versions(ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider())))?;
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(MinTlsVersion::default().versions())?;
         let (chain, key) = self.pair(files)?;
         let mut config = builder.with_root_certificates(roots).with_client_auth_cert(chain, key)?;
         config.alpn_protocols = vec![b"h2".to_vec()];
@@ -257,10 +273,25 @@ impl Contents {
     }
 }
 
-fn versions<S: ConfigSide>(
-    builder: ConfigBuilder<S, rustls::WantsVersions>,
-) -> Result<ConfigBuilder<S, WantsVerifier>, rustls::Error> {
-    builder.with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+/// A server that shows `chain`; with `clients`, to nobody whose certificate does not come from one of them.
+pub(crate) fn server_config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    clients: Option<RootCertStore>,
+    profile: &ServingProfile,
+) -> Result<ServerConfig, TlsError> {
+    let provider = Arc::new(profile.provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(profile.min_version.versions())?;
+    let builder = match clients {
+        Some(roots) => builder
+            .with_client_cert_verifier(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?),
+        None => builder.with_no_client_auth(),
+    };
+    // Refuses a key that is not the certificate's.
+    let mut config = builder.with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 async fn read(path: &Path) -> Result<Vec<u8>, TlsError> {

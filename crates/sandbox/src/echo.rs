@@ -50,7 +50,7 @@ pub(crate) async fn echo(args: EchoArgs) -> Result<()> {
     let address = address.or_host(listen_ip_from_environment().context("read the listen address")?);
     let listener = address.bind().await.with_context(|| format!("listen on {address}"))?;
     let tls = match tls_folder {
-        Some(folder) => Some(ServingTls::load(files(&folder)).await.context("load the certificate")?),
+        Some(folder) => Some(ServingTls::load(files(&folder)).await.context("load the certificate")?.current()),
         None => None,
     };
     println!("listening on {address} with {}", start());

@@ -86,7 +86,7 @@ async fn start(tls: ServingTls) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new().route("/", get(|| async { "hello" }));
-    tokio::spawn(serve(listener, router, Some(tls), Limits::default(), CancellationToken::new()));
+    tokio::spawn(serve(listener, router, Some(tls.current()), Limits::default(), CancellationToken::new()));
     address
 }
 

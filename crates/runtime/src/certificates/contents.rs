@@ -1,0 +1,83 @@
+//! What the Secret holds, under the names that upstream's scripts give its entries.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::certificate::{Certificate, join};
+use super::issue;
+
+const AUTHORITIES: &str = "caCert.pem";
+const AUTHORITY_KEY: &str = "caKey.pem";
+const SUCCESSION: &str = "caSuccession.pem";
+const CHAIN: &str = "serverCert.pem";
+const KEY: &str = "serverKey.pem";
+
+/// Authorities and one server's certificate.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Contents {
+    /// Those that clients should trust, the current one first.
+    pub(super) authorities: Vec<Certificate>,
+    /// The key of the current one.
+    pub(super) authority_key: Option<String>,
+    /// The current one, signed by its predecessor.
+    pub(super) succession: Option<Certificate>,
+    /// The server's certificate and what is shown with it.
+    pub(super) chain: Vec<Certificate>,
+    /// The key of the server's certificate.
+    pub(super) key: Option<String>,
+}
+
+impl Contents {
+    /// Reads what can be read. What cannot counts as not there.
+    pub(super) fn read(data: &BTreeMap<String, ByteString>) -> Self {
+        let text = |name: &str| String::from_utf8(data.get(name)?.0.clone()).ok();
+        let certificates = |name: &str| text(name).map(|text| Certificate::read_all(&text)).unwrap_or_default();
+        let authorities = certificates(AUTHORITIES);
+        let authority_key = text(AUTHORITY_KEY)
+            .filter(|key| authorities.first().is_some_and(|authority| issue::can_sign(authority, key)));
+        Self {
+            authorities,
+            authority_key,
+            succession: certificates(SUCCESSION).into_iter().next(),
+            chain: certificates(CHAIN),
+            key: text(KEY),
+        }
+    }
+
+    /// The entries of the Secret; none for one that is to be removed.
+    pub(super) fn entries(&self) -> BTreeMap<&'static str, Option<ByteString>> {
+        let bytes = |text: String| Some(text).filter(|text| !text.is_empty()).map(|text| ByteString(text.into_bytes()));
+        BTreeMap::from([
+            (AUTHORITIES, bytes(join(&self.authorities))),
+            (AUTHORITY_KEY, bytes(self.authority_key.clone().unwrap_or_default())),
+            (SUCCESSION, bytes(self.succession.as_ref().map(|one| one.pem.clone()).unwrap_or_default())),
+            (CHAIN, bytes(join(&self.chain))),
+            (KEY, bytes(self.key.clone().unwrap_or_default())),
+        ])
+    }
+
+    /// What clients should trust.
+    pub(super) fn bundle(&self) -> String {
+        join(&self.authorities)
+    }
+
+    /// The current authority with its key, if both are there.
+    pub(super) fn current(&self) -> Option<(&Certificate, &str)> {
+        self.authorities.first().zip(self.authority_key.as_deref())
+    }
+
+    /// The server's own certificate.
+    pub(super) fn leaf(&self) -> Option<&Certificate> {
+        self.chain.first()
+    }
+
+    /// What a server shows, if certificate and key are there.
+    pub(super) fn served(&self) -> Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_ref()?.as_bytes()).ok()?;
+        let chain: Vec<_> = self.chain.iter().map(|certificate| certificate.der.clone()).collect();
+        (!chain.is_empty()).then_some((chain, key))
+    }
+}

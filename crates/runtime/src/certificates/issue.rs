@@ -1,0 +1,100 @@
+//! Makes authorities and the certificates that they sign: ECDSA on P-256.
+
+use std::time::{Duration, SystemTime};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+
+use super::CertificateError;
+use super::certificate::Certificate;
+
+/// Clocks of clients may be this much behind.
+pub(super) const BACKDATE: Duration = Duration::from_hours(1);
+
+/// A certificate and its key.
+pub(super) struct Pair {
+    pub(super) certificate: Certificate,
+    pub(super) key: String,
+}
+
+/// A new authority; and the same signed by the one before it, for clients that do not know the new one yet.
+pub(super) struct Succession {
+    pub(super) authority: Pair,
+    pub(super) signed_by_last: Option<Certificate>,
+}
+
+/// Makes an authority that follows `last`, if that is there with its key.
+pub(super) fn authority(
+    name: &str,
+    now: SystemTime,
+    validity: Duration,
+    last: Option<(&Certificate, &str)>,
+) -> Result<Succession, CertificateError> {
+    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut params = dated(CertificateParams::default(), now, validity)?;
+    // Clients look authorities up by their names: no two have the same.
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, format!("{name} {seconds}.{:08x}", rand::random::<u32>()));
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    let key = KeyPair::generate()?;
+    let certificate = readable(&params.self_signed(&key)?)?;
+    let signed_by_last = match last.and_then(|(certificate, key)| issuer(certificate, key).ok()) {
+        Some(issuer) => {
+            params.use_authority_key_identifier_extension = true;
+            Some(readable(&params.signed_by(&key, &issuer)?)?)
+        }
+        None => None,
+    };
+    Ok(Succession { authority: Pair { certificate, key: key.serialize_pem() }, signed_by_last })
+}
+
+/// Makes a server's certificate for these DNS names and addresses.
+pub(super) fn leaf(
+    (authority, key): (&Certificate, &str),
+    names: &[String],
+    now: SystemTime,
+    validity: Duration,
+) -> Result<Pair, CertificateError> {
+    let issuer = issuer(authority, key)?;
+    let mut params = dated(CertificateParams::new(names)?, now, validity)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    let key = KeyPair::generate()?;
+    let certificate = readable(&params.signed_by(&key, &issuer)?)?;
+    Ok(Pair { certificate, key: key.serialize_pem() })
+}
+
+/// Whether the key is one that can sign for the authority.
+pub(super) fn can_sign(authority: &Certificate, key: &str) -> bool {
+    issuer(authority, key)
+        .and_then(|issuer| {
+            let params = CertificateParams::new(["probe.invalid".to_owned()])?;
+            readable(&params.signed_by(issuer.key(), &issuer)?)
+        })
+        .is_ok_and(|signed| signed.is_signed_by(authority))
+}
+
+fn issuer(authority: &Certificate, key: &str) -> Result<Issuer<'static, KeyPair>, CertificateError> {
+    Ok(Issuer::from_ca_cert_der(&authority.der, KeyPair::from_pem(key)?)?)
+}
+
+fn dated(
+    mut params: CertificateParams,
+    now: SystemTime,
+    validity: Duration,
+) -> Result<CertificateParams, CertificateError> {
+    let (begin, end) = (now.checked_sub(BACKDATE), now.checked_add(validity));
+    let (begin, end) = begin.zip(end).ok_or(CertificateError::Time)?;
+    params.not_before = begin.into();
+    params.not_after = end.into();
+    Ok(params)
+}
+
+fn readable(certificate: &rcgen::Certificate) -> Result<Certificate, CertificateError> {
+    Certificate::read(&certificate.pem()).ok_or(CertificateError::Unreadable)
+}

@@ -1,0 +1,246 @@
+//! Replacement of certificates against a store that keeps versions as the API server does.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::aws_lc_rs;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::*;
+
+const NAME: &str = "webhook.shop.svc";
+const PATH: &str = "/api/v1/namespaces/shop/secrets/tls";
+
+/// One Secret, with the name of whoever applied it first.
+#[derive(Clone, Default)]
+struct Store(Arc<Mutex<Option<(Value, String)>>>);
+
+impl Store {
+    fn client(&self) -> kube::Client {
+        let router = axum::Router::new().route(PATH, get(read).patch(write)).with_state(self.clone());
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let router = router.clone();
+            async move { router.oneshot(request.map(Body::new)).await }
+        });
+        kube::Client::new(service, "shop")
+    }
+
+    fn managed(&self) -> Managed {
+        let instant = Profile { settling: Duration::ZERO, ..Profile::default() };
+        Managed {
+            secrets: Api::namespaced(self.client(), "shop"),
+            secret: "tls".to_owned(),
+            authority: "shop authority".to_owned(),
+            names: vec![NAME.to_owned(), "127.0.0.1".to_owned()],
+            profile: instant,
+            serving: ServingProfile::default(),
+        }
+    }
+
+    fn put(&self, data: &[(&str, &str)]) {
+        let data: BTreeMap<_, _> =
+            data.iter().map(|(name, text)| (*name, k8s_openapi::ByteString(text.as_bytes().to_vec()))).collect();
+        let secret = json!({"metadata": {"name": "tls", "resourceVersion": "1"}, "data": data});
+        *self.0.lock().unwrap() = Some((secret, "kubectl".to_owned()));
+    }
+}
+
+fn refuse(code: StatusCode) -> Response {
+    let reason = code.canonical_reason().unwrap_or_default().replace(' ', "");
+    let status = json!({"status": "Failure", "message": code.as_str(), "reason": reason, "code": code.as_u16()});
+    (code, Json(status)).into_response()
+}
+
+async fn read(State(store): State<Store>) -> Response {
+    let secret = store.0.lock().unwrap().clone();
+    secret.map_or_else(|| refuse(StatusCode::NOT_FOUND), |(secret, _)| Json(secret).into_response())
+}
+
+async fn write(
+    State(store): State<Store>,
+    Query(query): Query<BTreeMap<String, String>>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let change: Value = serde_json::from_str(&body).unwrap();
+    let mut stored = store.0.lock().unwrap();
+    let is_apply = headers["content-type"].to_str().unwrap().contains("apply");
+    let (mut secret, owner) = match (stored.clone(), is_apply) {
+        (None, true) => (change.clone(), query["fieldManager"].clone()),
+        // The manager's name is new each time, so whatever is there belongs to another.
+        (Some(_), true) => return refuse(StatusCode::CONFLICT),
+        (None, false) => return refuse(StatusCode::NOT_FOUND),
+        (Some((secret, owner)), false) => {
+            if secret["metadata"]["resourceVersion"] != change["metadata"]["resourceVersion"] {
+                return refuse(StatusCode::CONFLICT);
+            }
+            let mut changed = secret;
+            for (name, value) in change["data"].as_object().unwrap() {
+                match value {
+                    Value::Null => drop(changed["data"].as_object_mut().unwrap().remove(name)),
+                    value => changed["data"][name] = value.clone(),
+                }
+            }
+            (changed, owner)
+        }
+    };
+    let version: u64 = secret["metadata"]["resourceVersion"].as_str().map_or(0, |version| version.parse().unwrap());
+    secret["metadata"]["resourceVersion"] = (version + 1).to_string().into();
+    *stored = Some((secret.clone(), owner));
+    Json(secret).into_response()
+}
+
+/// Whether a client that trusts `bundle` takes the certificate that is served, as a handshake at `now` would.
+fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+        roots.add(authority.unwrap()).unwrap();
+    }
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let (chain, _) = tls.stored.contents.served().unwrap();
+    let now = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap());
+    [NAME, "127.0.0.1"].into_iter().all(|name| {
+        let name = ServerName::try_from(name).unwrap();
+        verifier.verify_server_cert(&chain[0], &chain[1..], &name, &[], now).is_ok()
+    })
+}
+
+fn leaf(tls: &ManagedTls) -> &Certificate {
+    &tls.stored.contents.chain[0]
+}
+
+fn begin() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_hours(500_000)
+}
+
+const DAY: Duration = Duration::from_hours(24);
+
+#[tokio::test]
+async fn three_years_pass_and_in_every_state_clients_with_this_or_the_last_bundle_trust_the_server() {
+    let store = Store::default();
+    let mut tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+    let (mut bundles, mut leaves, mut authorities) = (vec![tls.bundle()], 1, 1);
+    // The clients' bundle follows a tick later, as it does when others write it.
+    let mut registered = tls.bundle();
+    for hour in (12..3 * 365 * 24).step_by(12) {
+        let now = begin() + Duration::from_hours(1) * hour;
+        let (old_leaf, old_bundle) = (leaf(&tls).clone(), tls.bundle());
+        tls.tick(Some(&registered), now).await.unwrap();
+        registered.clone_from(&old_bundle);
+        leaves += usize::from(*leaf(&tls) != old_leaf);
+        if tls.bundle() != old_bundle {
+            authorities += usize::from(tls.stored.contents.authorities.len() > 1);
+            bundles.push(tls.bundle());
+            assert!(is_trusted(&tls, &bundles[bundles.len() - 2], now), "hour {hour}");
+        }
+        assert!(is_trusted(&tls, &tls.bundle(), now) && is_trusted(&tls, &old_bundle, now), "hour {hour}");
+    }
+    assert_eq!((authorities, tls.stored.contents.authorities.len()), (7, 1));
+    assert!((36..=48).contains(&leaves), "{leaves} certificates in 36 months");
+}
+
+#[tokio::test]
+async fn a_client_that_never_heard_of_the_new_authority_trusts_the_new_certificate() {
+    let store = Store::default();
+    let mut tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+    let (first, old) = (tls.bundle(), leaf(&tls).clone());
+    let later = begin() + DAY * 181;
+    tls.tick(Some(&first), begin() + DAY * 179).await.unwrap();
+    tls.tick(Some(&first), later).await.unwrap();
+    assert_ne!(tls.bundle(), first);
+    let both = tls.bundle();
+    assert!(both.ends_with(&first), "the new one comes first");
+    tls.tick(Some(&both), later).await.unwrap();
+    assert!(*leaf(&tls) != old && !leaf(&tls).is_signed_by(&Certificate::read(&first).unwrap()));
+    for bundle in [&first, &both] {
+        assert!(is_trusted(&tls, bundle, later));
+    }
+    tls.tick(Some(&both), later + Duration::from_hours(2)).await.unwrap();
+    assert!(is_trusted(&tls, &tls.bundle(), later) && !tls.bundle().contains(&first));
+}
+
+#[tokio::test]
+async fn the_certificate_does_not_change_before_the_bundle_is_known_to_be_in_place() {
+    let store = Store::default();
+    let mut tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+    let (first, old) = (tls.bundle(), leaf(&tls).clone());
+    let later = begin() + DAY * 31;
+    for registered in [None, Some(""), Some("-----BEGIN CERTIFICATE-----")] {
+        tls.tick(registered, later).await.unwrap();
+        assert_eq!(*leaf(&tls), old, "{registered:?}");
+    }
+    tls.tick(Some(&first), later).await.unwrap();
+    assert_ne!(*leaf(&tls), old);
+
+    // What nobody could use any more is replaced whatever is known.
+    let end = later + DAY * 89;
+    tls.tick(None, end).await.unwrap();
+    assert!(is_trusted(&tls, &tls.bundle(), end));
+}
+
+#[tokio::test]
+async fn replicas_that_begin_together_agree() {
+    let store = Store::default();
+    let begins = (0..8).map(|_| ManagedTls::begin(store.managed(), begin()));
+    let mut replicas = futures::future::try_join_all(begins).await.unwrap();
+    for day in [0, 31, 181, 182, 200] {
+        let now = begin() + DAY * day;
+        let registered = replicas[0].bundle();
+        for _ in 0..2 {
+            let ticks = replicas.iter_mut().map(|replica| replica.tick(Some(&registered), now));
+            futures::future::try_join_all(ticks).await.unwrap();
+        }
+        let first = &replicas[0];
+        for replica in &replicas {
+            assert!(replica.bundle() == first.bundle() && leaf(replica) == leaf(first), "day {day}");
+            assert!(is_trusted(replica, &first.bundle(), now));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_upstreams_scripts_made_is_taken_over() {
+    let made = issue::authority("theirs", begin(), DAY * 100_000, None).unwrap().authority;
+    let theirs = issue::leaf((&made.certificate, &made.key), &[NAME.to_owned()], begin(), DAY * 100_000).unwrap();
+    let store = Store::default();
+    store.put(&[
+        ("caCert.pem", &made.certificate.pem),
+        ("caKey.pem", &made.key),
+        ("serverCert.pem", &theirs.certificate.pem),
+        ("serverKey.pem", &theirs.key),
+    ]);
+    let tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+    assert_eq!(tls.bundle(), made.certificate.pem);
+    assert!(is_trusted(&tls, &made.certificate.pem, begin()), "with our names in a new certificate");
+}
+
+#[tokio::test]
+async fn a_secret_full_of_nonsense_is_made_usable() {
+    for data in [
+        [("caCert.pem", "nonsense"), ("caKey.pem", "nonsense"), ("serverCert.pem", "x"), ("serverKey.pem", "")],
+        [
+            ("caCert.pem", "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----"),
+            ("a", "b"),
+            ("c", ""),
+            ("d", ""),
+        ],
+    ] {
+        let store = Store::default();
+        store.put(&data);
+        let tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+        assert!(is_trusted(&tls, &tls.bundle(), begin()));
+    }
+}
