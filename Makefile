@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench accuracy bench-feed bench-scale fuzz certs manifests
+.PHONY: demo test lint bench accuracy bench-feed bench-scale fuzz certs manifests bench-webhook
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -23,6 +23,9 @@ accuracy: ## forecasts of recorded series against simple methods and Crane's, as
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading
+
+bench-webhook: ## latency and throughput of the webhook over TLS, with a pod matched among 10,000 VPA objects
+	cargo bench --locked -p webhook --bench load
 
 bench-scale: ## the recommender before a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
 	cargo build --locked --release --workspace --bins

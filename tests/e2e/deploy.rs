@@ -11,7 +11,8 @@ use serde_json::Value;
 
 /// Program, then what it may write, as `verb group/resource`. The same table as in the documents of the architecture:
 /// the recommender writes VPA status, VPA checkpoints, what sizing policies ask for, Events and its Lease, and never touches
-/// a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never writes a VPA.
+/// a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never writes a VPA; the webhook
+/// writes its registration, its certificates and its heartbeat, and never a pod.
 const WRITES: &[(&str, &[&str])] = &[
     (
         "recommender",
@@ -42,6 +43,17 @@ const WRITES: &[(&str, &[&str])] = &[
             "patch /pods/resize",
             "patch coordination.k8s.io/leases",
             "patch events.k8s.io/events",
+            "update coordination.k8s.io/leases",
+        ],
+    ),
+    (
+        "webhook",
+        &[
+            "create /secrets",
+            "create admissionregistration.k8s.io/mutatingwebhookconfigurations",
+            "create coordination.k8s.io/leases",
+            "patch /secrets",
+            "patch admissionregistration.k8s.io/mutatingwebhookconfigurations",
             "update coordination.k8s.io/leases",
         ],
     ),
@@ -116,6 +128,19 @@ fn each_program_with_rights_has_a_line_in_the_table() -> Result<()> {
 }
 
 #[test]
+fn the_webhook_may_write_its_own_registration_and_certificates_and_no_others() -> Result<()> {
+    for (resource, name) in [("mutatingwebhookconfigurations", "vpa-webhook-config"), ("secrets", "vpa-tls-certs")] {
+        let rules = rules("webhook")?;
+        let about = |rule: &&PolicyRule| rule.resources.iter().flatten().any(|named| named == resource);
+        for rule in rules.iter().filter(about) {
+            assert_eq!(rule.resource_names, Some(vec![name.to_owned()]), "{rule:?}");
+        }
+        ensure!(rules.iter().any(|rule| about(&rule)), "no rule about {resource}");
+    }
+    Ok(())
+}
+
+#[test]
 fn no_program_may_do_everything() -> Result<()> {
     for (program, _) in WRITES {
         for rule in rules(program)? {
@@ -133,7 +158,13 @@ async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
     let namespace = base().join("namespace.yaml");
     let namespace = namespace.to_str().context("the repository's path is text")?;
     e2e::kubectl(&["apply", "--server-side", "-f", namespace]).await?;
-    for overlay in ["deploy/base", "deploy/overlays/demo", "deploy/overlays/sharded", "tests/e2e/schedulable"] {
+    for overlay in [
+        "deploy/base",
+        "deploy/overlays/demo",
+        "deploy/overlays/sharded",
+        "tests/e2e/schedulable",
+        "tests/e2e/webhook/cert-manager",
+    ] {
         let folder = e2e::repository().join(overlay);
         let folder = folder.to_str().context("the repository's path is text")?;
         let printed = e2e::kubectl(&["apply", "--server-side", "--dry-run=server", "-k", folder]).await?;

@@ -12,3 +12,4 @@ mod lifecycle;
 mod recommender;
 mod stages;
 mod updater;
+mod webhook;

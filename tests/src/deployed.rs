@@ -60,6 +60,13 @@ pub struct Replica {
     port: u16,
 }
 
+impl Replica {
+    /// Where its process listens.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+}
+
 /// All replicas, whether they run or not.
 pub async fn replicas(client: &Client) -> Result<Vec<Replica>> {
     replicas_of(client, LABEL, METRICS_PORT).await

@@ -1,14 +1,21 @@
 //! The webhook's flags: upstream's names and defaults.
 
+mod heartbeat;
+mod registration;
+mod serving;
+
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use cluster::{Scope, Shard};
 use model::Quantity;
-use runtime::{CommonArgs, FeatureGates, Gate, Program, Stage};
+use runtime::{CommonArgs, FeatureGates, FeedReaderArgs, Gate, Program, Stage};
 
 use crate::state::{Gates, Settings};
+
+pub use heartbeat::HeartbeatArgs;
+pub use registration::RegistrationArgs;
+pub use serving::ServingArgs;
 
 /// What sets the webhook's command line apart.
 pub const PROGRAM: Program =
@@ -42,9 +49,18 @@ pub struct Args {
     /// Flags of the HTTPS endpoint.
     #[command(flatten)]
     pub serving: ServingArgs,
+    /// Flags of the registration.
+    #[command(flatten)]
+    pub registration: RegistrationArgs,
+    /// Flags of the heartbeat.
+    #[command(flatten)]
+    pub heartbeat: HeartbeatArgs,
     /// Flags about what is patched and what is refused.
     #[command(flatten)]
     pub review: ReviewArgs,
+    /// Flags of the feed of recommendations.
+    #[command(flatten)]
+    pub feed: FeedReaderArgs,
 
     /// The only namespace to look at. Empty means all.
     #[arg(long, default_value = "", value_name = "NAMESPACE")]
@@ -52,20 +68,6 @@ pub struct Args {
     /// Namespaces to leave alone, separated by commas. Not together with --vpa-object-namespace.
     #[arg(long, default_value = "", value_name = "NAMESPACES")]
     pub ignored_vpa_object_namespaces: String,
-}
-
-/// Flags of the HTTPS endpoint.
-#[derive(Debug, Clone, clap::Args)]
-pub struct ServingArgs {
-    /// Port of the webhook.
-    #[arg(long, default_value_t = 8000, value_name = "PORT")]
-    pub port: u16,
-    /// Certificate chain (PEM) of the webhook.
-    #[arg(long = "tls-cert-file", default_value = "/etc/tls-certs/serverCert.pem", value_name = "FILE")]
-    pub serving_cert_file: PathBuf,
-    /// Private key (PEM) of --tls-cert-file.
-    #[arg(long = "tls-private-key", default_value = "/etc/tls-certs/serverKey.pem", value_name = "FILE")]
-    pub serving_private_key: PathBuf,
 }
 
 /// Flags about what is patched and what is refused.
@@ -112,6 +114,8 @@ pub fn scope(only: &str, ignored: &str) -> anyhow::Result<Scope> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn parse(line: &str) -> Result<Args, String> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use crate::decide::{Answer, Outcome, Subject};
 
@@ -19,6 +19,8 @@ pub struct Metrics {
     pods: IntCounterVec,
     latency: HistogramVec,
     steps: HistogramVec,
+    shed: IntCounter,
+    ends: IntGaugeVec,
 }
 
 impl Metrics {
@@ -44,10 +46,23 @@ impl Metrics {
                 &STEP_BUCKETS,
                 &["step"],
             )?,
+            shed: IntCounter::new(
+                "vpa_admission_controller_shed_reviews_total",
+                "Reviews admitted as they were, because there was too much to do.",
+            )?,
+            ends: IntGaugeVec::new(
+                Opts::new(
+                    "vpa_admission_controller_certificate_end_timestamp_seconds",
+                    "When certificates that are made here end, in seconds since 1970.",
+                ),
+                &["certificate"],
+            )?,
         };
         registry.register(Box::new(metrics.pods.clone()))?;
         registry.register(Box::new(metrics.latency.clone()))?;
         registry.register(Box::new(metrics.steps.clone()))?;
+        registry.register(Box::new(metrics.shed.clone()))?;
+        registry.register(Box::new(metrics.ends.clone()))?;
         Ok(metrics)
     }
 
@@ -68,6 +83,17 @@ impl Metrics {
             self.pods.with_label_values(&[applied]).inc();
         }
         self.latency.with_label_values(&[status, resource]).observe(took.as_secs_f64());
+    }
+
+    /// A review was admitted as it was, because there was too much to do.
+    pub fn shed(&self) {
+        self.shed.inc();
+    }
+
+    /// When the webhook's own certificate and its authority end.
+    pub fn certificates_end(&self, (leaf, authority): (i64, i64)) {
+        self.ends.with_label_values(&["server"]).set(leaf);
+        self.ends.with_label_values(&["authority"]).set(authority);
     }
 
     /// Times the parts of one review.

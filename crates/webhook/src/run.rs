@@ -1,43 +1,118 @@
 //! Starts everything.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use cluster::{View, Watches};
+use cluster::{Scope, View, Watches};
+use feed::{Following, Reader};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use kube::Api;
 use runtime::address::listen_ip_from_environment;
-use runtime::serve::{Limits, serve};
-use runtime::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
-use runtime::{Chassis, ListenAddress};
+use runtime::leading::hostname;
+use runtime::serve::{serve, want_connections};
+use runtime::{Chassis, FeedReaderArgs, FeedSource, ListenAddress};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use crate::args::{Args, ServingArgs, scope};
+use crate::args::{Args, scope};
+use crate::certificates::Attendant;
 use crate::metrics::Metrics;
-use crate::serve::Reviews;
+use crate::overload::Load;
+use crate::registration::{FailurePolicy, Registration};
+use crate::serve::{LIMITS, Reviews};
+
+/// How long requests are still taken after the end was asked for: Services go on sending some until everybody knows. What is under
+/// way then has the rest of the 20 s that the end may take.
+const LEAVING: Duration = Duration::from_secs(4);
+/// Before the first registration of a webhook without whose answer no pod is made: its Service should lead to it by then.
+const CAUTION: Duration = Duration::from_secs(10);
+/// The work of looking after certificates and registration must go on at least this often.
+const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The webhook's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args { common: _, serving, review, vpa_object_namespace, ignored_vpa_object_namespaces } = args;
+    let Args {
+        common: _,
+        serving,
+        registration,
+        heartbeat,
+        review,
+        feed,
+        vpa_object_namespace,
+        ignored_vpa_object_namespaces,
+    } = args;
     let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
     let settings = Arc::new(review.settings()?);
     let metrics = Metrics::register(&chassis.registry)?;
+    let own_namespace = own_namespace();
+    let ignored: Vec<String> = scope.ignored.iter().cloned().collect();
+    let registration = registration.registration(&own_namespace, &vpa_object_namespace, &ignored)?;
+    let heartbeat = heartbeat.heartbeat(chassis.client.clone(), &own_namespace, hostname()?);
+    let listen: ListenAddress = format!(":{}", serving.port).parse()?;
+    let source = serving.source(chassis.client.clone(), &own_namespace, registration.as_ref())?;
 
+    let heard = hear(feed, &chassis)?;
+    let Some(view) = watch_cluster(scope, &chassis).await else { return Ok(()) };
+    let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
+    let certificates = certificates?;
+
+    want_connections(LIMITS.connections)?;
+    let listen = listen.or_host(listen_ip_from_environment()?);
+    let listener = listen.bind().await.with_context(|| format!("cannot listen on --port={}", listen.port()))?;
+    tracing::info!(address = %listener.local_addr()?, "answering reviews");
+    let load = Load::default();
+    chassis.tasks.spawn_until_shutdown("load", load.clone().measure());
+    let tls = certificates.current();
+    let reviews = Reviews { view, heard, settings, metrics: metrics.clone(), load, leaving: chassis.shutdown.clone() };
+    let serving = CancellationToken::new();
+    let server = serve(listener, reviews.router(), Some(tls), LIMITS, serving.clone());
+    let is_ready = chassis.readiness.condition("serving");
+    is_ready.ready();
+
+    chassis.activity.expect_every(ATTENDANCE, Instant::now());
+    let caution = match &registration {
+        Some(Registration { failure_policy: FailurePolicy::Fail, .. }) => CAUTION,
+        _ => Duration::ZERO,
+    };
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
+    let registration = registration.map(|registration| (configurations, registration));
+    let attendant = Attendant { certificates, registration, activity: chassis.activity.clone(), metrics };
+    let tasks = chassis.tasks.clone();
+    chassis.tasks.spawn_until_shutdown("certificates", async move {
+        tokio::time::sleep(caution).await;
+        attendant.run(move || tasks.spawn_until_shutdown("heartbeat", heartbeat.run())).await;
+    });
+
+    let end = async {
+        chassis.shutdown.cancelled().await;
+        tokio::time::sleep(LEAVING).await;
+        serving.cancel();
+    };
+    tokio::join!(server, end);
+    Ok(())
+}
+
+/// The namespace of the webhook, as its Deployment tells it.
+fn own_namespace() -> String {
+    std::env::var("NAMESPACE").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "kube-system".to_owned())
+}
+
+/// Reads the feed, where there is one.
+fn hear(feed: FeedReaderArgs, chassis: &Chassis) -> anyhow::Result<Option<watch::Receiver<Following>>> {
+    let Some(FeedSource { leaders, tls, server_name }) = feed.source(chassis)? else { return Ok(None) };
+    let (heard, reading) = Reader { leaders, tls, server_name }.follow();
+    chassis.tasks.spawn_until_shutdown("feed", reading);
+    Ok(Some(heard))
+}
+
+/// Watches what reviews are answered from, and returns when it is known; nothing if the end comes before.
+async fn watch_cluster(scope: Scope, chassis: &Chassis) -> Option<watch::Receiver<View>> {
     let mut watches = Watches::new(chassis.client.clone(), scope).controllers().autoscalers().limit_ranges().scales();
     let mut view = watches.view();
     chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
     let synced = chassis.readiness.condition("watches");
-    if chassis.shutdown.run_until_cancelled(view.wait_for(View::is_synced)).await.is_none() {
-        return Ok(());
-    }
+    chassis.shutdown.run_until_cancelled(view.wait_for(View::is_synced)).await?.ok()?;
     synced.ready();
-
-    let ServingArgs { port, serving_cert_file, serving_private_key } = serving;
-    let files = TlsFiles { certificate: serving_cert_file, private_key: serving_private_key, authorities: None };
-    let tls = ServingTls::load(files).await.context("--tls-cert-file and --tls-private-key")?;
-    chassis.tasks.spawn_until_shutdown("certificates", tls.clone().follow_files(RELOAD_PERIOD));
-    let listen: ListenAddress = format!(":{port}").parse()?;
-    let listen = listen.or_host(listen_ip_from_environment()?);
-    let listener = listen.bind().await.with_context(|| format!("cannot listen on --port={port}"))?;
-    tracing::info!(address = %listener.local_addr()?, "answering reviews");
-    let reviews = Reviews { view, heard: None, settings, metrics };
-    serve(listener, reviews.router(), Some(tls), Limits::default(), chassis.shutdown.clone()).await;
-    Ok(())
+    Some(view)
 }

@@ -1,22 +1,37 @@
 //! The HTTPS endpoint that the API server asks.
 
+mod body;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Bytes, to_bytes};
 use axum::extract::{Request, State as Extracted};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cluster::View;
 use feed::Following;
+use runtime::serve::Limits;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::decide;
 use crate::metrics::Metrics;
+use crate::overload::Load;
 use crate::state::{Settings, State};
+use body::Bodies;
 
-/// The largest review that is read, as upstream's. The API server's own limit on objects is below it.
-const BODY_BYTES: usize = 5 << 20;
+/// What the endpoint gives its clients at most. There is one client, the API server; everybody else in the cluster can knock.
+pub const LIMITS: Limits = Limits {
+    connections: 8192,
+    streams: 250,
+    header_timeout: Duration::from_secs(10),
+    // The API server closes connections that were idle for 90 s.
+    idle_timeout: Duration::from_mins(3),
+    request_timeout: Duration::from_secs(10),
+    connection_age: Duration::from_hours(1),
+    body_bytes: body::LARGEST,
+};
 
 /// What reviews are answered from. Clones share everything.
 #[derive(Debug, Clone)]
@@ -29,12 +44,16 @@ pub struct Reviews {
     pub settings: Arc<Settings>,
     /// What is measured.
     pub metrics: Metrics,
+    /// Whether there is too much to do.
+    pub load: Load,
+    /// Cancelled when this replica is about to end: clients are asked to take their next request elsewhere.
+    pub leaving: CancellationToken,
 }
 
 impl Reviews {
     /// The routes: every path takes reviews, as upstream's does.
     pub fn router(self) -> Router {
-        Router::new().fallback(answer).with_state(self)
+        Router::new().fallback(answer).with_state((self, Bodies::default()))
     }
 
     fn decide(&self, body: &[u8]) -> decide::Answer {
@@ -45,25 +64,35 @@ impl Reviews {
     }
 }
 
-async fn answer(Extracted(reviews): Extracted<Reviews>, request: Request) -> Response {
-    if !is_json(request.headers().get(header::CONTENT_TYPE)) {
+async fn answer(Extracted((reviews, bodies)): Extracted<(Reviews, Bodies)>, request: Request) -> Response {
+    let mut response = reviewed(&reviews, &bodies, request).await;
+    if reviews.leaving.is_cancelled() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Response {
+    if request.headers().get(header::CONTENT_TYPE).is_none_or(|value| value != "application/json") {
         // Upstream's reply, after which the API server does as its failure policy says.
         return StatusCode::OK.into_response();
     }
+    let underway = reviews.load.begin();
     let mut timer = reviews.metrics.timer();
-    let body: Bytes = match to_bytes(request.into_body(), BODY_BYTES).await {
+    let body = match bodies.read(request.into_body()).await {
         Ok(body) => body,
-        Err(_) => return (StatusCode::PAYLOAD_TOO_LARGE, "request payload too large\n").into_response(),
+        Err(refused) => return refused.into_response(),
     };
     timer.step("read_request");
-    let answer = reviews.decide(&body);
+    let answer = if underway.is_too_much() {
+        reviews.metrics.shed();
+        decide::unchanged(&body)
+    } else {
+        reviews.decide(&body)
+    };
     timer.step("admit");
     let text = answer.review.to_string();
     timer.step("build_response");
     reviews.metrics.answered(&answer, timer.total());
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
-}
-
-fn is_json(content_type: Option<&HeaderValue>) -> bool {
-    content_type.is_some_and(|value| value == "application/json")
 }

@@ -1,0 +1,39 @@
+//! Flags of the Lease by which the updater knows that the webhook lives.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use runtime::GoDuration;
+
+use crate::act::lease::Heartbeat;
+
+/// Flags of the heartbeat.
+#[derive(Debug, Clone, clap::Args)]
+pub struct HeartbeatArgs {
+    /// Name of the Lease by which the updater knows that the webhook lives.
+    #[arg(long, default_value = "vpa-admission-controller", value_name = "NAME")]
+    pub status_lease_name: String,
+    /// Namespace of that Lease. Empty means that of the environment variable NAMESPACE, or else kube-system.
+    #[arg(long, default_value = "", value_name = "NAMESPACE")]
+    pub status_lease_namespace: String,
+    /// Time between two renewals.
+    #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = at_least_a_second)]
+    pub status_lease_update_interval: GoDuration,
+}
+
+impl HeartbeatArgs {
+    /// The heartbeat of the replica `holder`.
+    pub fn heartbeat(self, client: kube::Client, own_namespace: &str, holder: String) -> Heartbeat {
+        let Self { status_lease_name, status_lease_namespace, status_lease_update_interval } = self;
+        let namespace = if status_lease_namespace.is_empty() { own_namespace } else { &status_lease_namespace };
+        let leases: Api<Lease> = Api::namespaced(client, namespace);
+        Heartbeat { leases, name: status_lease_name, holder, interval: status_lease_update_interval.0 }
+    }
+}
+
+/// The Lease says its duration in whole seconds.
+fn at_least_a_second(text: &str) -> Result<GoDuration, String> {
+    let duration: GoDuration = text.parse().map_err(|error: runtime::duration::DurationError| error.to_string())?;
+    if duration.0 < Duration::from_secs(1) { Err("must be at least 1s".to_owned()) } else { Ok(duration) }
+}

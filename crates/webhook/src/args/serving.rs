@@ -1,0 +1,124 @@
+//! Flags of the HTTPS endpoint and of its certificates.
+
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use runtime::certificates::{Managed, Profile};
+use runtime::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
+
+use crate::certificates::{Files, Source};
+use crate::registration::{Address, Registration};
+
+/// Flags of the HTTPS endpoint.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ServingArgs {
+    /// Port of the webhook.
+    #[arg(long, default_value_t = 8000, value_name = "PORT")]
+    pub port: u16,
+    /// Make and replace the certificates without anybody's help, in a Secret that all replicas share, and put the authorities into
+    /// the configuration. The flags about certificate files have no meaning then.
+    #[arg(long)]
+    pub manage_certificates: bool,
+    /// The Secret of --manage-certificates, in the webhook's own namespace.
+    #[arg(long, default_value = "vpa-tls-certs", value_name = "NAME")]
+    pub certificate_secret_name: String,
+    /// Certificate chain (PEM) of the webhook.
+    #[arg(long = "tls-cert-file", default_value = "/etc/tls-certs/serverCert.pem", value_name = "FILE")]
+    pub serving_cert_file: PathBuf,
+    /// Private key (PEM) of --tls-cert-file.
+    #[arg(long = "tls-private-key", default_value = "/etc/tls-certs/serverKey.pem", value_name = "FILE")]
+    pub serving_private_key: PathBuf,
+    /// Authorities (PEM) that the API server is told to trust. Empty where somebody else tells it, such as cert-manager.
+    #[arg(long, default_value = "/etc/tls-certs/caCert.pem", value_name = "FILE")]
+    pub client_ca_file: PathBuf,
+    /// Follow the files as they change.
+    #[arg(long)]
+    pub reload_cert: bool,
+    /// Cipher suites of TLS 1.2, named as Go names them and separated by commas or colons. Empty means all.
+    #[arg(long, default_value = "", value_name = "SUITES")]
+    pub tls_ciphers: CipherSuites,
+    /// The oldest version of TLS that is spoken.
+    #[arg(long, value_enum, default_value_t = MinTlsVersion::Tls12)]
+    pub min_tls_version: MinTlsVersion,
+}
+
+impl ServingArgs {
+    /// Where certificates come from. `registration` says at which names the API server asks.
+    pub fn source(
+        self,
+        client: kube::Client,
+        own_namespace: &str,
+        registration: Option<&Registration>,
+    ) -> anyhow::Result<Source> {
+        let Self {
+            port: _,
+            manage_certificates,
+            certificate_secret_name,
+            serving_cert_file,
+            serving_private_key,
+            client_ca_file,
+            reload_cert,
+            tls_ciphers,
+            min_tls_version,
+        } = self;
+        if !tls_ciphers.unknown().is_empty() {
+            tracing::warn!("--tls-ciphers: there are no suites {}", tls_ciphers.unknown().join(", "));
+        }
+        let serving = ServingProfile { min_version: min_tls_version, cipher_suites: tls_ciphers };
+        if !manage_certificates {
+            let files =
+                TlsFiles { certificate: serving_cert_file, private_key: serving_private_key, authorities: None };
+            let authorities = Some(client_ca_file).filter(|path| !path.as_os_str().is_empty());
+            return Ok(Source::Files(Files { files, authorities, follow: reload_cert, serving }));
+        }
+        ensure!(
+            registration.is_some(),
+            "--manage-certificates needs --register-webhook, since nobody else knows the authorities"
+        );
+        Ok(Source::Managed(Box::new(Managed {
+            secrets: Api::<Secret>::namespaced(client, own_namespace),
+            secret: certificate_secret_name,
+            authority: "plimsoll webhook".to_owned(),
+            names: registration.map(|registration| names(&registration.address)).unwrap_or_default(),
+            profile: Profile::default(),
+            serving,
+        })))
+    }
+}
+
+/// The names at which the API server asks.
+fn names(address: &Address) -> Vec<String> {
+    match address {
+        Address::Service { namespace, name, .. } => {
+            vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}.svc.cluster.local")]
+        }
+        Address::Url(url) => {
+            let authority = url.trim_start_matches("https://").split(['/', '?']).next().unwrap_or_default();
+            let host = match authority.strip_prefix('[') {
+                Some(rest) => rest.split(']').next().unwrap_or_default(),
+                None => authority.split(':').next().unwrap_or_default(),
+            };
+            vec![host.to_owned()]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(address: &Address, expected: &[&str]) {
+        assert_eq!(names(address), expected, "{address:?}");
+    }
+
+    #[test]
+    fn the_certificate_is_for_the_names_at_which_the_api_server_asks() {
+        let service = Address::Service { namespace: "suite".to_owned(), name: "hook".to_owned(), port: 443 };
+        check(&service, &["hook.suite.svc", "hook.suite.svc.cluster.local"]);
+        check(&Address::Url("https://vpa.example:8443/hook".to_owned()), &["vpa.example"]);
+        check(&Address::Url("https://127.0.0.1:1".to_owned()), &["127.0.0.1"]);
+        check(&Address::Url("https://[fd00::7]:8443".to_owned()), &["fd00::7"]);
+    }
+}

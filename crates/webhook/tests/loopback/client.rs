@@ -1,0 +1,128 @@
+//! The API server as the webhook sees it: asks over TLS, on connections that it keeps.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, ServerName};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// The API server's patience in these tests.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One connection.
+pub(crate) struct Connection {
+    stream: TlsStream<TcpStream>,
+}
+
+/// A connector that trusts these authorities.
+pub(crate) fn trusting(bundle: &str) -> Result<TlsConnector> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+        roots.add(authority?)?;
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr, name: &str, connector: &TlsConnector) -> Result<Self> {
+        let opening = async {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            connector.connect(ServerName::try_from(name.to_owned())?, stream).await.context("handshake")
+        };
+        Ok(Self { stream: timeout(PATIENCE, opening).await.context("no connection")?? })
+    }
+
+    /// Sends a body and gives the code and text of the answer.
+    pub(crate) async fn post(&mut self, body: &[u8]) -> Result<(u16, String)> {
+        timeout(PATIENCE, self.exchange(body)).await.context("no answer")?
+    }
+
+    async fn exchange(&mut self, body: &[u8]) -> Result<(u16, String)> {
+        self.send_head(body.len()).await?;
+        self.stream.write_all(body).await?;
+        self.answer().await
+    }
+
+    /// Announces a body of so many bytes.
+    pub(crate) async fn send_head(&mut self, length: usize) -> Result<()> {
+        let head = format!(
+            "POST /?timeout=10s HTTP/1.1\r\nhost: webhook\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
+        self.stream.write_all(head.as_bytes()).await?;
+        Ok(())
+    }
+
+    /// Sends one more byte of headers that do not end.
+    pub(crate) async fn drip(&mut self) -> Result<()> {
+        self.stream.write_all(b"P").await?;
+        Ok(self.stream.flush().await?)
+    }
+
+    pub(crate) async fn answer(&mut self) -> Result<(u16, String)> {
+        let mut seen = Vec::new();
+        loop {
+            let mut part = [0; 4096];
+            let read = self.stream.read(&mut part).await?;
+            ensure!(read > 0, "the connection was closed after {} bytes", seen.len());
+            seen.extend_from_slice(&part[..read]);
+            let text = String::from_utf8_lossy(&seen);
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let length =
+                head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            if body.len() >= length.unwrap_or(0) {
+                let code = head.split(' ').nth(1).context("no code")?.parse()?;
+                return Ok((code, body.to_owned()));
+            }
+        }
+    }
+
+    /// Asks for a review of a pod, which must be admitted.
+    pub(crate) async fn admit(&mut self, uid: &str) -> Result<Value> {
+        let (code, text) = self.post(pod_review(uid).to_string().as_bytes()).await?;
+        ensure!(code == 200, "{code} {text}");
+        let answer: Value = serde_json::from_str(&text)?;
+        ensure!(answer["response"]["allowed"] == true && answer["response"]["uid"] == uid, "{answer}");
+        Ok(answer)
+    }
+}
+
+/// A review of a pod as the API server sends it.
+pub(crate) fn pod_review(uid: &str) -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": uid,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
+            "requestResource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": "shop",
+            "operation": "CREATE",
+            "userInfo": {"username": "system:kube-controller-manager"},
+            "object": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"generateName": "web-", "namespace": "shop"},
+                "spec": {"containers": [{"name": "app", "image": "web"}]},
+            },
+            "oldObject": null,
+            "dryRun": false,
+        },
+    })
+}

@@ -1,0 +1,94 @@
+//! The part of the API server that keeps Secrets and configurations. Like the real one it numbers versions, refuses changes to
+//! an old version, and lets only whoever made an object apply it again.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+/// Objects by their paths.
+#[derive(Clone, Default)]
+pub(crate) struct Objects(Arc<Mutex<BTreeMap<String, Kept>>>);
+
+struct Kept {
+    object: Value,
+    version: u64,
+    made_by: String,
+}
+
+impl Objects {
+    pub(crate) fn client(&self) -> kube::Client {
+        let router = axum::Router::new().fallback(serve).with_state(self.clone());
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let router = router.clone();
+            async move {
+                Ok::<_, Infallible>(router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {}))
+            }
+        });
+        kube::Client::new(service, "suite")
+    }
+
+    /// The object whose path ends so.
+    pub(crate) fn get(&self, name: &str) -> Option<Value> {
+        let kept = self.0.lock().unwrap();
+        kept.iter().find(|(path, _)| path.ends_with(name)).map(|(_, kept)| kept.object.clone())
+    }
+
+    fn write(&self, path: &str, is_apply: bool, by: &str, change: &Value) -> Result<Value, StatusCode> {
+        let mut objects = self.0.lock().unwrap();
+        let (mut object, version, made_by) = match objects.get(path) {
+            None if is_apply => (change.clone(), 0, by.to_owned()),
+            None => return Err(StatusCode::NOT_FOUND),
+            Some(kept) if is_apply && kept.made_by != by => return Err(StatusCode::CONFLICT),
+            Some(kept) => {
+                let based_on = &change["metadata"]["resourceVersion"];
+                if based_on.is_string() && *based_on != kept.object["metadata"]["resourceVersion"] {
+                    return Err(StatusCode::CONFLICT);
+                }
+                let mut object = kept.object.clone();
+                json_patch::merge(&mut object, change);
+                (object, kept.version, kept.made_by.clone())
+            }
+        };
+        let version = version + 1;
+        object["metadata"]["resourceVersion"] = version.to_string().into();
+        objects.insert(path.to_owned(), Kept { object: object.clone(), version, made_by });
+        Ok(object)
+    }
+}
+
+async fn serve(
+    State(objects): State<Objects>,
+    method: Method,
+    uri: Uri,
+    Query(query): Query<BTreeMap<String, String>>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let path = uri.path();
+    let found = match method {
+        Method::GET => objects.get(path).ok_or(StatusCode::NOT_FOUND),
+        Method::PATCH => {
+            let is_apply = headers["content-type"].to_str().unwrap().contains("apply");
+            let by = query.get("fieldManager").map_or("", String::as_str);
+            objects.write(path, is_apply, by, &serde_json::from_str(&body).unwrap())
+        }
+        _ => Err(StatusCode::METHOD_NOT_ALLOWED),
+    };
+    match found {
+        Ok(object) => Json(object).into_response(),
+        Err(code) => {
+            let reason = code.canonical_reason().unwrap_or_default().replace(' ', "");
+            let status =
+                json!({"status": "Failure", "message": code.as_str(), "reason": reason, "code": code.as_u16()});
+            (code, Json(status)).into_response()
+        }
+    }
+}

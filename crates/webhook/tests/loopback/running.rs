@@ -1,0 +1,72 @@
+//! A webhook that runs in the test's own process.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::Result;
+use cluster::View;
+use kube::Api;
+use prometheus::Registry;
+use runtime::Activity;
+use runtime::serve::{Limits, serve};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+use webhook::certificates::{Attendant, Source};
+use webhook::metrics::Metrics;
+use webhook::overload::Load;
+use webhook::registration::{Address, FailurePolicy, Reach, Registration};
+use webhook::serve::Reviews;
+use webhook::state::Settings;
+
+use crate::objects::Objects;
+
+/// The name under which it is registered and asked.
+pub(crate) const NAME: &str = "vpa-webhook.suite.svc";
+
+/// One replica; it ends when dropped.
+pub(crate) struct Replica {
+    pub(crate) address: SocketAddr,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Replica {
+    pub(crate) async fn start(source: Source, objects: &Objects, limits: Limits) -> Result<Self> {
+        let certificates = source.get().await?;
+        let metrics = Metrics::register(&Registry::new())?;
+        let (_, view) = watch::channel(View::default());
+        let reviews = Reviews {
+            view,
+            heard: None,
+            settings: Arc::new(Settings::default()),
+            metrics: metrics.clone(),
+            load: Load::default(),
+            leaving: CancellationToken::new(),
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let tls = Some(certificates.current());
+        let server = tokio::spawn(serve(listener, reviews.router(), tls, limits, CancellationToken::new()));
+        let registration = Some((Api::all(objects.client()), registration()));
+        let attendant = Attendant { certificates, registration, activity: Activity::default(), metrics };
+        let attending = tokio::spawn(attendant.run(|| ()));
+        Ok(Self { address, tasks: vec![server.abort_handle(), attending.abort_handle()] })
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+pub(crate) fn registration() -> Registration {
+    Registration {
+        address: Address::Service { namespace: "suite".to_owned(), name: "vpa-webhook".to_owned(), port: 443 },
+        labels: std::collections::BTreeMap::new(),
+        timeout_seconds: 10,
+        failure_policy: FailurePolicy::Ignore,
+        reach: Reach::AllBut(Vec::new()),
+    }
+}

@@ -1,0 +1,142 @@
+//! The webhook as it is deployed: two replicas behind a Service, with certificates that nobody looks after.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{another, deployed, eventually, kubectl_in, repository};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::PostParams;
+use kube::{Api, Client, Config};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use sandbox::Component;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::room::{PATIENCE, Room, are_born_resized, is_resized};
+
+const LABEL: &str = "app.kubernetes.io/name=webhook";
+const METRICS_PORT: u16 = 8944;
+/// Pods that are made at the same time while a replica is killed.
+const AT_ONCE: usize = 8;
+
+#[tokio::test]
+async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_server() -> Result<()> {
+    let sandbox = another("webhook").await?;
+    let namespace = repository().join("deploy/base/namespace.yaml");
+    let namespace = namespace.to_str().context("the repository's path is text")?;
+    kubectl_in(&sandbox, &["apply", "--server-side", "-f", namespace]).await?;
+    deployed::deploy_these(&sandbox, "tests/e2e/webhook", LABEL).await?;
+    let client = sandbox.client().await?;
+    let room = Room::new(client.clone(), "shop").await?;
+    room.workload().await?;
+    room.await_patches().await?;
+
+    are_born_resized(&room.scale(3).await?)?;
+    room.errors_are_refused().await?;
+    let lease = kubectl_in(&sandbox, &["-n", "plimsoll-system", "get", "lease", "vpa-admission-controller", "-ojson"]);
+    let lease: Value = serde_json::from_str(&lease.await?)?;
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 10);
+
+    let replicas = deployed::replicas_of(&client, LABEL, METRICS_PORT).await?;
+    ensure!(replicas.len() == 2, "{replicas:?}");
+    let lost = lost_while(&room, async || {
+        let killed = deployed::process(&client, &replicas[0]).await?;
+        let status = std::process::Command::new("kill").args(["-9", &killed.to_string()]).status()?;
+        ensure!(status.success(), "kill -9 {killed}");
+        eventually("its container is started again", PATIENCE, async || {
+            ensure!(deployed::restarts(&client, &replicas[0]).await? > 0, "not yet");
+            Ok(())
+        })
+        .await
+    })
+    .await?;
+    ensure!(lost <= AT_ONCE, "{lost} pods were not resized");
+    eprintln!("{lost} pods were not resized when a replica was killed");
+
+    let survivor = direct(&client, replicas[1].address()).await?;
+    let review = review(&room.pod_of_workload().await?);
+    sandbox.stop(Component::KubeApiserver).await?;
+    let answered = patches(&survivor, &review).await;
+    sandbox.start(Component::KubeApiserver).await?;
+    ensure!(answered? > 0, "a replica forgot what it knew");
+    room.await_patches().await
+}
+
+/// Makes pods in dry runs before, while and after something `happens`; gives how many were not resized.
+async fn lost_while(room: &Room, happens: impl AsyncFnOnce() -> Result<()>) -> Result<usize> {
+    let pod = room.pod_of_workload().await?;
+    let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut makers = JoinSet::new();
+    for _ in 0..AT_ONCE {
+        let (pod, pods, stop, made) = (pod.clone(), room.pods.clone(), Arc::clone(&stop), Arc::clone(&made));
+        makers.spawn(async move {
+            let dry = PostParams { dry_run: true, ..PostParams::default() };
+            let mut lost = 0;
+            while !stop.load(Ordering::Relaxed) {
+                lost += usize::from(!is_resized(&pods.create(&dry, &pod).await?));
+                made.fetch_add(1, Ordering::Relaxed);
+            }
+            anyhow::Ok(lost)
+        });
+    }
+    let many_more = async || {
+        let enough = made.load(Ordering::Relaxed) + 10 * AT_ONCE;
+        eventually("many pods are made", PATIENCE, async || {
+            ensure!(made.load(Ordering::Relaxed) >= enough, "not yet");
+            Ok(())
+        })
+        .await
+    };
+    let happened = async {
+        many_more().await?;
+        happens().await?;
+        many_more().await
+    }
+    .await;
+    stop.store(true, Ordering::Relaxed);
+    let mut all_lost = 0;
+    for lost in makers.join_all().await {
+        all_lost += lost?;
+    }
+    happened?;
+    eprintln!("{} pods were made", made.load(Ordering::Relaxed));
+    Ok(all_lost)
+}
+
+/// A client of one replica, as the API server is one.
+async fn direct(client: &Client, address: Ipv4Addr) -> Result<Client> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
+    let mut data = secrets.get("vpa-tls-certs").await?.data.context("no data")?;
+    let bundle = data.remove("caCert.pem").context("no authorities")?.0;
+    let authorities: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bundle).collect();
+    let mut config = Config::new(format!("https://{address}:8000").parse()?);
+    config.root_cert = Some(authorities?.into_iter().map(|authority| authority.to_vec()).collect());
+    config.tls_server_name = Some("vpa-webhook.plimsoll-system.svc".to_owned());
+    Ok(Client::try_from(config)?)
+}
+
+fn review(pod: &Pod) -> Value {
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "direct",
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": pod.metadata.namespace,
+            "operation": "CREATE",
+            "object": pod,
+        },
+    })
+}
+
+/// How many patches a replica answers with, in base64.
+async fn patches(replica: &Client, review: &Value) -> Result<usize> {
+    let request =
+        http::Request::post("/").header("content-type", "application/json").body(review.to_string().into())?;
+    let answer: Value = replica.request(request).await?;
+    ensure!(answer["response"]["allowed"] == true, "{answer}");
+    Ok(answer["response"]["patch"].as_str().map_or(0, str::len))
+}

@@ -1,0 +1,119 @@
+//! The webhook registered by URL, with upstream's flags and certificates that somebody else puts into files. It looks at one
+//! namespace only, so that other tests do not meet it.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{eventually, kubectl, program, shared};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::DeleteParams;
+use sandbox::Sandbox;
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use super::certificates::Mounted;
+use super::room::{PATIENCE, RECOMMENDED, Room, are_born_resized};
+
+/// A running webhook; killed when dropped.
+struct Webhook {
+    _child: Child,
+    log: PathBuf,
+}
+
+impl Webhook {
+    fn start(sandbox: &Sandbox, namespace: &str, mounted: &Mounted) -> Result<Self> {
+        let port = || anyhow::Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port());
+        let (port, metrics) = (port()?, port()?);
+        let log = sandbox.logs_dir().join("webhook-by-url.log");
+        let file = |flag: &str, name: &str| format!("--{flag}={}", mounted.path(name).display());
+        let child = Command::new(program("webhook")?)
+            .arg(format!("--kubeconfig={}", sandbox.kubeconfig().display()))
+            .arg(format!("--address=127.0.0.1:{metrics}"))
+            .args([format!("--port={port}"), format!("--webhook-port={port}")])
+            .args(["--register-by-url", "--webhook-address=https://127.0.0.1", "--webhook-timeout-seconds=10"])
+            .args([file("tls-cert-file", "serverCert.pem"), file("tls-private-key", "serverKey.pem")])
+            .args([file("client-ca-file", "caCert.pem"), "--reload-cert".to_owned(), "--v=4".to_owned()])
+            .arg(format!("--vpa-object-namespace={namespace}"))
+            .args(["--status-lease-update-interval=1s", "--webhook-labels=team:sizes"])
+            .env("NAMESPACE", namespace)
+            .env("PLIMSOLL_LISTEN_IP", "127.0.0.1")
+            .env_remove("KUBECONFIG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).context("make the log")?)
+            .kill_on_drop(true)
+            .spawn()
+            .context("start a webhook")?;
+        Ok(Self { _child: child, log })
+    }
+
+    async fn says(&self, line: &str) -> Result<()> {
+        eventually(&format!("it says {line:?}"), PATIENCE, async || {
+            let log = std::fs::read_to_string(&self.log)?;
+            ensure!(log.lines().any(|said| said.contains(line)), "{log}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_what_it_should() -> Result<()> {
+    let sandbox = shared().await?;
+    let client = sandbox.client().await?;
+    let room = Room::new(client.clone(), "hook").await?;
+    let mut mounted = Mounted::new(sandbox.logs_dir().join("webhook-certificates"))?;
+    let webhook = Webhook::start(sandbox, &room.namespace, &mounted)?;
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let outcome = async {
+        room.workload().await?;
+        room.await_patches().await?;
+        are_born_resized(&room.scale(2).await?)?;
+        room.errors_are_refused().await?;
+        let object = room.autoscale("defaulted", &json!({"targetRef": {"name": "other"}})).await?;
+        assert_eq!(object.data["spec"]["updatePolicy"], json!({"updateMode": "Recreate"}));
+        a_dry_run_is_answered_and_leaves_nothing(&room).await?;
+
+        mounted.replace()?;
+        for line in [
+            "New certificate found, reloading",
+            "New client CA found, reloading and patching webhook",
+            "Successfully patched webhook with new client CA",
+        ] {
+            webhook.says(line).await?;
+        }
+        room.await_patches().await?;
+        let configuration = configurations.get("vpa-webhook-config").await?;
+        assert_eq!(configuration.metadata.labels, Some([("team".to_owned(), "sizes".to_owned())].into()));
+
+        let leases: Api<Lease> = Api::namespaced(client.clone(), &room.namespace);
+        eventually("the heartbeat was renewed", PATIENCE, async || {
+            let lease = leases.get("vpa-admission-controller").await?.spec.context("no spec")?;
+            ensure!(lease.lease_duration_seconds == Some(1) && lease.renew_time.is_some(), "{lease:?}");
+            Ok(())
+        })
+        .await
+    };
+    let outcome = outcome.await;
+    drop(webhook);
+    configurations.delete("vpa-webhook-config", &DeleteParams::default()).await?;
+    outcome
+}
+
+async fn a_dry_run_is_answered_and_leaves_nothing(room: &Room) -> Result<()> {
+    let mut pod = serde_json::to_value(room.pod_of_workload().await?)?;
+    pod["metadata"]["name"] = "dry".into();
+    let file = shared().await?.logs_dir().join("dry.json");
+    std::fs::write(&file, pod.to_string())?;
+    let file = file.to_str().context("the path is text")?;
+    let printed = kubectl(&["-n", &room.namespace, "apply", "--dry-run=server", "-ojson", "-f", file]).await?;
+    let printed: Value = serde_json::from_str(&printed)?;
+    assert_eq!(printed["spec"]["containers"][0]["resources"]["requests"]["cpu"], RECOMMENDED.0);
+    ensure!(room.pods.get_opt("dry").await?.is_none(), "a dry run made a pod");
+    Ok(())
+}

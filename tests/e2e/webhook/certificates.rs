@@ -1,0 +1,51 @@
+//! Certificates in a folder, as a kubelet keeps a mounted Secret.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+const FILES: [&str; 3] = ["serverCert.pem", "serverKey.pem", "caCert.pem"];
+
+/// The folder.
+pub(crate) struct Mounted {
+    folder: PathBuf,
+    revision: u32,
+}
+
+impl Mounted {
+    pub(crate) fn new(folder: PathBuf) -> Result<Self> {
+        std::fs::create_dir_all(&folder)?;
+        let mut mounted = Self { folder, revision: 0 };
+        for name in FILES {
+            symlink(Path::new("..data").join(name), mounted.path(name))?;
+        }
+        mounted.replace()?;
+        Ok(mounted)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Puts a new authority and a certificate of it in place, in one step.
+    pub(crate) fn replace(&mut self) -> Result<()> {
+        self.revision += 1;
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, format!("authority {}", self.revision));
+        let key = KeyPair::generate()?;
+        let authority = params.self_signed(&key)?.pem();
+        let issuer = Issuer::new(params, key);
+        let key = KeyPair::generate()?;
+        let certificate = CertificateParams::new(["127.0.0.1".to_owned()])?.signed_by(&key, &issuer)?.pem();
+        let revision = format!("..{}", self.revision);
+        std::fs::create_dir(self.path(&revision))?;
+        for (name, text) in FILES.iter().zip([certificate, key.serialize_pem(), authority]) {
+            std::fs::write(self.path(&revision).join(name), text)?;
+        }
+        symlink(&revision, self.path("..next"))?;
+        Ok(std::fs::rename(self.path("..next"), self.path("..data"))?)
+    }
+}
