@@ -138,6 +138,24 @@ mod tests {
         assert_eq!(args.serving.serving_cert_file, PathBuf::from("/etc/tls-certs/serverCert.pem"));
     }
 
+    /// The flags of upstream's admission controller with their defaults, then the arguments of its manifests.
+    const UPSTREAM: &str = "--client-ca-file=/etc/tls-certs/caCert.pem --tls-cert-file=/etc/tls-certs/serverCert.pem \
+        --tls-private-key=/etc/tls-certs/serverKey.pem --tls-ciphers= --min-tls-version=tls1_2 --port=8000 --address=:8944 \
+        --webhook-service=vpa-webhook --webhook-address= --webhook-port= --webhook-timeout-seconds=30 \
+        --webhook-failure-policy-fail=false --register-webhook=true --webhook-labels= --register-by-url=false \
+        --status-lease-name=vpa-admission-controller --status-lease-namespace= --status-lease-update-interval=10s \
+        --max-allowed-cpu-boost=0 --reload-cert=false --vpa-object-namespace= --ignored-vpa-object-namespaces= \
+        --feature-gates= --profiling=false --kube-api-qps=50 --kube-api-burst=100 --v=4 --stderrthreshold=info";
+
+    #[test]
+    fn upstreams_flags_are_accepted_and_have_its_defaults() {
+        let shown = |line: &str| parse(line).map(|args| format!("{args:?}"));
+        assert_eq!(shown(UPSTREAM), shown(""));
+        let manifest = parse("--v=4 --stderrthreshold=info --reload-cert").expect("upstream's manifest");
+        assert!(manifest.serving.reload_cert && !manifest.serving.manage_certificates);
+        assert!(parse("--webhook-timeout-seconds=31").is_err() && parse("--min-tls-version=tls1_1").is_err());
+    }
+
     #[test]
     fn gates_and_limits_of_reviews_are_read() {
         let settings = |line: &str| parse(line).expect(line).review.settings();

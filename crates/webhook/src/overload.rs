@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 /// Reviews that are answered in full at the same time. At a tenth of a millisecond each this is an eighth of a second on one core.
 const REVIEWS: usize = 1024;
-/// Delay of ready tasks beyond which reviews are admitted as they are.
-const DELAY: Duration = Duration::from_millis(250);
+/// Delay of ready tasks beyond which reviews are admitted as they are. The API server waits for up to
+/// thirty seconds, and a busy machine may well hold a process up for a good part of one.
+const DELAY: Duration = Duration::from_secs(1);
 /// How often the delay is measured.
 const PERIOD: Duration = Duration::from_millis(20);
 

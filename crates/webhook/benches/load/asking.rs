@@ -30,21 +30,34 @@ pub(crate) struct Asker {
 }
 
 /// How long answers took.
-pub(crate) struct Latencies(Vec<Duration>);
+#[derive(Default)]
+pub(crate) struct Latencies {
+    sorted: Vec<Duration>,
+    /// Answers that left the pod as it was, since the server had too much to do.
+    unchanged: usize,
+}
 
 impl Latencies {
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.sorted.len()
+    }
+
+    pub(crate) fn unchanged(&self) -> usize {
+        self.unchanged
     }
 
     pub(crate) fn percentile_ms(&self, share: f64) -> f64 {
-        let last = self.0.len().saturating_sub(1);
-        self.0.get((last as f64 * share) as usize).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
+        let last = self.sorted.len().saturating_sub(1);
+        self.sorted.get((last as f64 * share) as usize).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
     }
 
     pub(crate) fn summary(&self) -> String {
         let at = |share| self.percentile_ms(share);
-        format!("p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms, at most {:.3} ms", at(0.5), at(0.99), at(0.999), at(1.0))
+        let (p50, p99, p999, most) = (at(0.5), at(0.99), at(0.999), at(1.0));
+        let unchanged = self.unchanged;
+        format!(
+            "p50 {p50:.3} ms, p99 {p99:.3} ms, p99.9 {p999:.3} ms, at most {most:.3} ms, {unchanged} pods left as they were"
+        )
     }
 }
 
@@ -93,12 +106,14 @@ impl Asker {
                 let requests = Arc::clone(&self.requests);
                 tasks.spawn(keep_asking(connection, requests, number, begin, duration, interval));
             }
-            let mut all = Vec::new();
-            for latencies in tasks.join_all().await {
-                all.extend(latencies?);
+            let mut all = Latencies::default();
+            for asked in tasks.join_all().await {
+                let Latencies { sorted, unchanged } = asked?;
+                all.sorted.extend(sorted);
+                all.unchanged += unchanged;
             }
-            all.sort_unstable();
-            Ok(Latencies(all))
+            all.sorted.sort_unstable();
+            Ok(all)
         })
     }
 
@@ -123,8 +138,8 @@ async fn keep_asking(
     begin: Instant,
     duration: Duration,
     interval: Option<Duration>,
-) -> Result<Vec<Duration>> {
-    let mut latencies = Vec::new();
+) -> Result<Latencies> {
+    let mut latencies = Latencies::default();
     let mut buffer = vec![0; 16 * 1024];
     for turn in 0.. {
         let number = first + turn * CONNECTIONS;
@@ -140,14 +155,15 @@ async fn keep_asking(
         }
         let request = requests.get(number % requests.len()).context("a request")?;
         connection.write_all(request).await?;
-        read_answer(&mut connection, &mut buffer).await?;
-        latencies.push(due.elapsed());
+        let is_changed = read_answer(&mut connection, &mut buffer).await?;
+        latencies.sorted.push(due.elapsed());
+        latencies.unchanged += usize::from(!is_changed);
     }
     Ok(latencies)
 }
 
-/// Reads one answer, which must change the pod.
-async fn read_answer(connection: &mut TlsStream<TcpStream>, buffer: &mut [u8]) -> Result<()> {
+/// Reads one answer, which must admit the pod; gives whether it changes it.
+async fn read_answer(connection: &mut TlsStream<TcpStream>, buffer: &mut [u8]) -> Result<bool> {
     let mut filled = 0;
     loop {
         let room = buffer.get_mut(filled..).context("a long answer")?;
@@ -158,8 +174,8 @@ async fn read_answer(connection: &mut TlsStream<TcpStream>, buffer: &mut [u8]) -
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).context("no length")?;
         if body.len() >= length.parse()? {
-            ensure!(head.starts_with("HTTP/1.1 200") && body.contains("\"patch\":"), "{text}");
-            return Ok(());
+            ensure!(head.starts_with("HTTP/1.1 200") && body.contains("\"allowed\":true"), "{text}");
+            return Ok(body.contains("\"patch\":"));
         }
     }
 }

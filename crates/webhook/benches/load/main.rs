@@ -47,6 +47,7 @@ fn main() -> Result<()> {
     );
     let grown = resident_bytes()? as f64 - resident as f64;
     println!("memory: {:.0} MiB, {:+.1} MiB over the run", resident as f64 / 1_048_576.0, grown / 1_048_576.0);
+    ensure!(half.unchanged() == 0, "at half load, {} pods were left as they were", half.unchanged());
     ensure!(half.percentile_ms(0.99) < P99_MS, "the 99th percentile is above {P99_MS} ms");
     Ok(())
 }
