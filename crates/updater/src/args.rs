@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use cluster::{ObjectKey, Scope, Shard};
 use runtime::{CommonArgs, FeatureGates, FeedReaderArgs, Gate, GoDuration, LeaderElectionArgs, Program, Stage};
 
-use crate::decide::Settings;
+use crate::decide::{MakeRoom, Settings};
 use crate::pace::Limits;
 
 /// What sets the updater's command line apart.
@@ -84,6 +84,10 @@ pub struct ChoiceArgs {
     /// Resizes that restart no container need no room in the budget.
     #[arg(long)]
     pub in_place_skip_disruption_budget: bool,
+    /// What is done where a node has no room for a resize: nothing, events that say what would be done, or the eviction of
+    /// neighbours that cost the least, or of the pod itself.
+    #[arg(long, value_enum, default_value_t = MakeRoom::Off)]
+    pub make_room: MakeRoom,
     /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and `PerVPAConfig`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
@@ -152,6 +156,7 @@ impl ChoiceArgs {
             in_recommendation_bounds_eviction_lifetime_threshold,
             evict_after_oom_threshold,
             in_place_skip_disruption_budget,
+            make_room,
             feature_gates,
         } = self;
         let gates = FeatureGates::parse(&GATES, &feature_gates).context("--feature-gates")?;
@@ -162,6 +167,7 @@ impl ChoiceArgs {
             lifetime_within_bounds: in_recommendation_bounds_eviction_lifetime_threshold.0,
             quick_oom: evict_after_oom_threshold.0,
             in_place_skips_budget: in_place_skip_disruption_budget,
+            make_room,
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(STARTUP_BOOST),
             per_autoscaler: gates.enabled(PER_AUTOSCALER),

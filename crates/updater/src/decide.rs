@@ -7,6 +7,7 @@
 //! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is resized where it runs
 //! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
 //! * `hold.rs`, `window.rs`: when pods are left alone
+//! * `make_room.rs`: whose room a pod gets that its node has none for
 //! * `memory.rs`: what is on its way and not seen yet, and what was refused
 //! * `act.rs`: what comes out
 
@@ -17,6 +18,7 @@ mod group;
 mod hold;
 mod in_place;
 mod ledger;
+mod make_room;
 mod matching;
 mod members;
 mod memory;
@@ -46,10 +48,11 @@ use model::Recommendation;
 pub use act::{Act, Attempt, Outcome, Shape, Skip, SkipReason, What, Why};
 pub use group::Disruption;
 pub use hold::{Held, Hold};
+pub use make_room::{Room, Way};
 pub use memory::Memory;
 pub use moment::Moment;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
-pub use settings::Settings;
+pub use settings::{MakeRoom, Settings};
 pub use window::{MAINTENANCE_WINDOW, Window, WindowError};
 
 /// What is seen.
@@ -85,6 +88,8 @@ pub struct Plan {
     pub skips: Vec<Skip>,
     /// Autoscalers whose pods are left alone.
     pub held: Vec<Held>,
+    /// How room is made for pods that wait for it, or could be.
+    pub rooms: Vec<Room>,
     /// What was found, by autoscaler.
     pub tallies: Vec<Tally>,
     /// After how long something is due although nothing changed.

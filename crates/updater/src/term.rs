@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::act::Writer;
 use crate::act::event::{Events, News};
 use crate::args::Holding;
-use crate::decide::{Act, Halt, Memory, Moment, Outcome, Plan, Scene, Settings, What, Why, decide};
+use crate::decide::{Act, Halt, MakeRoom, Memory, Moment, Outcome, Plan, Room, Scene, Settings, What, Why, decide};
 use crate::heard::{Ear, frozen};
 use crate::hold::{Pulse, Signs, hold};
 use crate::metrics::{Classes, Metrics};
@@ -81,6 +81,7 @@ pub(crate) struct Term {
     tell: Tell,
     started: Instant,
     memory: Memory,
+    rooms: Vec<Room>,
     ear: Ear,
     pulse: Pulse,
     classes: Classes,
@@ -115,6 +116,7 @@ impl Term {
             tell,
             started: now,
             memory: Memory::default(),
+            rooms: Vec::new(),
             ear: Ear::default(),
             pulse: Pulse::default(),
             classes: Classes::default(),
@@ -194,7 +196,8 @@ impl Term {
         let ended = Instant::now();
         self.tell.metrics.step("FilterPods", ended - began);
         self.say(halt);
-        let Plan { acts, skips: _, held: _, tallies: _, wake_in } = plan;
+        let Plan { acts, skips: _, held: _, tallies: _, rooms, wake_in } = plan;
+        self.tell_rooms(rooms);
         self.waiting = acts.into();
         self.tell.activity.record(ended.into_std());
         if self.round.is_none() && !self.waiting.is_empty() {
@@ -208,6 +211,15 @@ impl Term {
             self.due_at(Instant::from_std(until).max(self.rested));
         }
         self.due = self.due.map(|due| due.max(self.rested));
+    }
+
+    /// Tells of each room once, for as long as it is the same.
+    fn tell_rooms(&mut self, rooms: Vec<Room>) {
+        let is_made = self.rules.settings.make_room == MakeRoom::On;
+        for room in rooms.iter().filter(|room| !self.rooms.contains(room)) {
+            self.tell.events.tell(News::room(room, is_made));
+        }
+        self.rooms = rooms;
     }
 
     fn say(&mut self, halt: Option<Halt>) {

@@ -8,6 +8,8 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 use tokio::sync::mpsc;
 
+use crate::decide::{Room, Way};
+
 /// Upstream's source component.
 const CONTROLLER: &str = "vpa-updater";
 /// Events that wait to be written; those above are dropped.
@@ -38,6 +40,19 @@ impl News {
     pub(crate) fn resized(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Pod was resized in place by VPA Updater.";
         Self::normal(pod_reference(pod, uid), "InPlaceResizedByVPA", "Resize", note.to_owned())
+    }
+
+    /// A pod waits for room on its node.
+    pub(crate) fn room(room: &Room, is_made: bool) -> Self {
+        let verb = if is_made { "is" } else { "would be" };
+        let note = match &room.way {
+            Way::Neighbours(pods) => {
+                let pods: Vec<String> = pods.iter().map(ToString::to_string).collect();
+                format!("Room for its resize {verb} made by the eviction of {}.", pods.join(", "))
+            }
+            Way::Move => format!("Its node has no room for its resize: it {verb} evicted."),
+        };
+        Self::normal(pod_reference(&room.pod, &room.pod_uid), "MakeRoom", "Evict", note)
     }
 
     fn normal(about: ObjectReference, reason: &'static str, action: &'static str, note: String) -> Self {

@@ -7,6 +7,8 @@ use cluster::ObjectKey;
 use super::Plan;
 use super::act::Attempt;
 use super::budgets::Budgets;
+use super::group::Group;
+use super::make_room::{Cramped, Neighbour};
 
 /// What a pass has put down so far.
 pub(super) struct Ledger<'a> {
@@ -14,13 +16,24 @@ pub(super) struct Ledger<'a> {
     pub(super) plan: Plan,
     /// Pods, by autoscaler and unique identifier, whose nodes can never hold what is recommended.
     pub(super) infeasible: Vec<(ObjectKey, String, Attempt)>,
-    /// Pods, by autoscaler, that wait for room on their nodes.
-    pub(super) cramped: Vec<(ObjectKey, ObjectKey)>,
+    /// Pods that wait for room on their nodes.
+    pub(super) cramped: Vec<Cramped<'a>>,
+    /// Pods that may be evicted for others.
+    pub(super) neighbours: Vec<Neighbour<'a>>,
+    /// The groups of all turns.
+    pub(super) groups: Vec<Group>,
 }
 
 impl<'a> Ledger<'a> {
     pub(super) fn new(budgets: Budgets<'a>) -> Self {
-        Self { budgets, plan: Plan::default(), infeasible: Vec::new(), cramped: Vec::new() }
+        Self {
+            budgets,
+            plan: Plan::default(),
+            infeasible: Vec::new(),
+            cramped: Vec::new(),
+            neighbours: Vec::new(),
+            groups: Vec::new(),
+        }
     }
 
     /// Something is due after so long.

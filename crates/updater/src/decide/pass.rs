@@ -6,6 +6,7 @@ use super::act::Why;
 use super::boost;
 use super::budgets::Budgets;
 use super::ledger::Ledger;
+use super::make_room::make_room;
 use super::matching::{Matched, matched};
 use super::memory::Memory;
 use super::moment::Moment;
@@ -36,6 +37,7 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
     for matched in all.iter().filter(|matched| !matched.pods.is_empty()) {
         Turn::take(Context { scene, memory, settings, now }, matched, &mut ledger);
     }
+    make_room(&mut ledger, scene.view, memory, settings.make_room, now);
     let Ledger { mut plan, infeasible, .. } = ledger;
     for (autoscaler, uid, attempt) in infeasible {
         memory.note_infeasible(&autoscaler, &uid, &attempt);

@@ -24,12 +24,26 @@ pub struct Settings {
     pub quick_oom_counts_for: Option<Duration>,
     /// Resizes that restart nothing need no budget (`--in-place-skip-disruption-budget`).
     pub in_place_skips_budget: bool,
+    /// What is done for pods that their nodes have no room for.
+    pub make_room: MakeRoom,
     /// The feature gate `InPlace`.
     pub in_place: bool,
     /// The feature gate `CPUStartupBoost`.
     pub startup_boost: bool,
     /// The feature gate `PerVPAConfig`.
     pub per_autoscaler: bool,
+}
+
+/// What is done for pods that their nodes have no room for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum MakeRoom {
+    /// Nothing.
+    #[default]
+    Off,
+    /// It is said what would be done.
+    DryRun,
+    /// Neighbours are evicted, or the pod itself.
+    On,
 }
 
 impl Default for Settings {
@@ -42,6 +56,7 @@ impl Default for Settings {
             quick_oom: Duration::from_mins(10),
             quick_oom_counts_for: Some(Duration::from_hours(12)),
             in_place_skips_budget: false,
+            make_room: MakeRoom::Off,
             in_place: false,
             startup_boost: false,
             per_autoscaler: false,

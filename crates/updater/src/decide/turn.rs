@@ -13,6 +13,7 @@ use super::group::{Disruption, Group};
 use super::hold::{Held, Hold, hold};
 use super::in_place::{self, InPlace, Question};
 use super::ledger::Ledger;
+use super::make_room::{Cramped, Neighbour};
 use super::matching::Matched;
 use super::members::{Member, Members, members};
 use super::memory::Memory;
@@ -20,7 +21,7 @@ use super::moment::Moment;
 use super::priority::{Priority, had_quick_oom};
 use super::resize_patch::{self, Wanted};
 use super::resizing::Resizing;
-use super::settings::Settings;
+use super::settings::{MakeRoom, Settings};
 use super::{Scene, Tally, boost, qos, requirements, revert, size};
 
 /// After how long a refused resize is tried again where nothing else can be done.
@@ -64,7 +65,7 @@ struct Resize {
 
 impl<'a> Turn<'a> {
     /// Takes the turn.
-    pub(super) fn take(context: Context<'a>, matched: &'a Matched<'a>, ledger: &mut Ledger) {
+    pub(super) fn take(context: Context<'a>, matched: &Matched<'a>, ledger: &mut Ledger<'a>) {
         let autoscaler = matched.autoscaler;
         let spec = &autoscaler.object.spec;
         let mode = spec.effective_update_mode();
@@ -84,6 +85,9 @@ impl<'a> Turn<'a> {
             let limits = context.scene.view.namespace_limits(&autoscaler.key.namespace);
             let mut turn = Self { context, autoscaler, spec, mode, recommendation, has_recommendation, limits, groups };
             turn.act(&members, &mut tally, ledger);
+            if context.settings.make_room != MakeRoom::Off {
+                turn.enter_neighbours(&members, ledger);
+            }
         }
         ledger.plan.tallies.push(tally);
     }
@@ -153,6 +157,33 @@ impl<'a> Turn<'a> {
         candidates.sort_by(|a, b| a.priority.before(&b.priority));
         candidates.sort_by_key(|candidate| candidate.why != Why::QuickOom);
         candidates
+    }
+
+    /// Puts down the pods that wait for room, and those that could make it.
+    fn enter_neighbours(self, members: &[Member<'a>], ledger: &mut Ledger<'a>) {
+        let first = ledger.groups.len();
+        let evicts = matches!(self.mode, EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate);
+        for member in members {
+            let Member { pod, running, standing, group, pending } = member;
+            let (autoscaler, group) = (self.autoscaler.key.clone(), group.map(|index| first + index));
+            let resizing = Resizing::of(running);
+            if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
+                ledger.cramped.push(Cramped {
+                    autoscaler,
+                    pod,
+                    running,
+                    standing: *standing,
+                    group,
+                    fits_empty_node: resizing == Resizing::Deferred,
+                    may_move: evicts && pending.is_none(),
+                });
+            } else if let (true, Some(group), None) = (evicts && self.has_recommendation, group, pending) {
+                let own = size::own_recommendation(&self.recommendation, running, self.spec, &self.limits);
+                let shrinks = !Priority::of(running, &own).scale_up;
+                ledger.neighbours.push(Neighbour { autoscaler, pod, running, standing: *standing, group, shrinks });
+            }
+        }
+        ledger.groups.extend(self.groups);
     }
 
     fn group(&self, member: &Member) -> Option<&Group> {
@@ -228,9 +259,6 @@ impl<'a> Turn<'a> {
             return Err(SkipReason::Reverted);
         }
         let resizing = Resizing::of(member.running);
-        if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
-            ledger.cramped.push((self.autoscaler.key.clone(), member.pod.key.clone()));
-        }
         match self.question(member, resize.disruption).answer(self.context.settings) {
             InPlace::Approved => self.resize(candidate, &resize, ledger),
             InPlace::Evict => self.evict(candidate, ledger),

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1;
 use serde_json::{Value, json};
 
 use super::super::act::{Act, Outcome, SkipReason, What, Why};
-use super::super::{Hold, MAINTENANCE_WINDOW, Memory, REVERTED_AT};
+use super::super::{Hold, MAINTENANCE_WINDOW, MakeRoom, Memory, REVERTED_AT, Way};
 use super::world::World;
 
 const ACCEPTED: Outcome = Outcome::Accepted { generation: Some(2) };
@@ -237,4 +237,46 @@ fn nothing_is_done_outside_the_maintenance_window() {
     let opens_in = Duration::from_hours(1);
     assert_eq!(check("0 13 * * *; for=1h", 0), Some(Hold::OutsideWindow { opens_in }));
     assert!(matches!(check("whenever", 0), Some(Hold::UnreadableWindow(_))));
+}
+
+#[test]
+fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
+    let mut world = world("InPlaceOrRecreate", 1);
+    world.deployment("batch", 2, &json!({"minReplicas": 1}));
+    world.deployment("bank", 2, &json!({"minReplicas": 1}));
+    let content = json!({"cpu": "1"});
+    for (app, priority) in [("batch", -5), ("bank", 0)] {
+        for index in 0..2 {
+            let raise = |pod: &mut Value| pod["spec"]["priority"] = json!(priority);
+            world.pod_with(app, &format!("{app}-{index}"), &content, raise);
+        }
+    }
+    world.pod_with("web", "web-0", &content, |pod| {
+        add_condition(pod, pending("Deferred", "2026-01-01T11:59:00Z"));
+        pod["status"]["containerStatuses"] = json!([{
+            "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
+            "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
+        }]);
+    });
+    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4500m", "memory": "8Gi"}}});
+    let node: v1::Node = serde_json::from_value(node).expect("a node");
+    world.view.nodes.apply(std::sync::Arc::new(Node::trim(node)));
+    let check = |world: &World, acts: usize, rooms: &[Way]| {
+        let plan = world.decide(&mut Memory::default());
+        assert_eq!(plan.acts.iter().filter(|act| act.why == Why::MakeRoom).count(), acts, "{plan:?}");
+        assert_eq!(plan.rooms.iter().map(|room| room.way.clone()).collect::<Vec<_>>(), rooms);
+    };
+    let batch = Way::Neighbours(vec![cluster::ObjectKey::new("shop", "batch-0")]);
+    check(&world, 0, &[]);
+    world.settings.make_room = MakeRoom::DryRun;
+    check(&world, 0, std::slice::from_ref(&batch));
+    world.settings.make_room = MakeRoom::On;
+    check(&world, 1, &[batch]);
+    world.settings.min_replicas = 3;
+    world.autoscaler("batch", &json!({}));
+    check(&world, 1, &[Way::Neighbours(vec![cluster::ObjectKey::new("shop", "bank-0")])]);
+    world.autoscaler("bank", &json!({}));
+    check(&world, 1, &[Way::Move]);
+    world.delete("batch-0");
+    check(&world, 0, &[]);
 }

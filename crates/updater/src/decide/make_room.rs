@@ -1,0 +1,277 @@
+//! Room on a node for a pod that cannot be resized there for want of it: which of its neighbours go, or whether it goes itself.
+//!
+//! Only pods whose autoscaler evicts anyhow are neighbours here, and their budgets hold as always. Of those the least important
+//! go first (priority class), then those that come back smaller; never more than are needed. The pod goes itself where
+//! no neighbours can help, or where it takes more than one of them.
+
+use std::collections::BTreeSet;
+
+use cluster::{Asked, ObjectKey, Pod, Running, View};
+
+use super::act::{Act, What, Why};
+use super::group::{Disruption, Group, Standing};
+use super::ledger::Ledger;
+use super::memory::Memory;
+use super::moment::Moment;
+use super::settings::MakeRoom;
+
+/// The most neighbours that one pod is worth.
+const MOST: usize = 8;
+
+/// An amount of both resources, in millicores and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) cpu: i64,
+    pub(super) memory: i64,
+}
+
+/// A pod that waits for room.
+pub(super) struct Cramped<'a> {
+    pub(super) autoscaler: ObjectKey,
+    pub(super) pod: &'a Pod,
+    pub(super) running: &'a Running,
+    pub(super) standing: Standing,
+    pub(super) group: Option<usize>,
+    /// Whether its node could hold it at all.
+    pub(super) fits_empty_node: bool,
+    /// Whether its autoscaler evicts.
+    pub(super) may_move: bool,
+}
+
+/// A pod that may be evicted.
+pub(super) struct Neighbour<'a> {
+    pub(super) autoscaler: ObjectKey,
+    pub(super) pod: &'a Pod,
+    pub(super) running: &'a Running,
+    pub(super) standing: Standing,
+    pub(super) group: usize,
+    /// Whether it would come back smaller.
+    pub(super) shrinks: bool,
+}
+
+/// How room could be made for a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Room {
+    /// On whose behalf.
+    pub autoscaler: ObjectKey,
+    /// The pod that waits.
+    pub pod: ObjectKey,
+    /// Its unique identifier.
+    pub pod_uid: String,
+    /// How.
+    pub way: Way,
+}
+
+/// How room is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// These go.
+    Neighbours(Vec<ObjectKey>),
+    /// The pod itself goes, to wherever there is room.
+    Move,
+}
+
+/// What a neighbour would free, and what it costs.
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    priority: i32,
+    shrinks: bool,
+    frees: Amount,
+}
+
+impl Amount {
+    fn of(asked: Asked) -> Self {
+        let requests = asked.requests;
+        Self {
+            cpu: requests.cpu.map_or(0, model::Cpu::millicores),
+            memory: requests.memory.map_or(0, model::Memory::bytes),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { cpu: self.cpu.saturating_add(other.cpu), memory: self.memory.saturating_add(other.memory) }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self { cpu: self.cpu.saturating_sub(other.cpu), memory: self.memory.saturating_sub(other.memory) }
+    }
+
+    fn is_covered_by(self, other: Self) -> bool {
+        self.cpu <= other.cpu.max(0) && self.memory <= other.memory.max(0)
+    }
+}
+
+/// The cheapest offers that free as much as is needed: of the costliest that are needed at all as few as will do.
+fn cheapest(need: Amount, offers: &[Offer]) -> Option<Vec<usize>> {
+    let mut chosen: Vec<usize> = (0..offers.len()).collect();
+    // The costliest first, of those the smallest: these are the first that are done without.
+    chosen.sort_by_key(|index| {
+        let Offer { priority, shrinks, frees } = offers[*index];
+        (std::cmp::Reverse(priority), shrinks, frees.cpu, frees.memory)
+    });
+    let mut freed = chosen.iter().fold(Amount::default(), |sum, index| sum.plus(offers[*index].frees));
+    if !need.is_covered_by(freed) {
+        return None;
+    }
+    chosen.retain(|index| {
+        let without = freed.minus(offers[*index].frees);
+        let is_needed = !need.is_covered_by(without);
+        if !is_needed {
+            freed = without;
+        }
+        is_needed
+    });
+    (chosen.len() <= MOST).then_some(chosen)
+}
+
+/// Makes room for every pod that waits for it, or says how it could be made.
+pub(super) fn make_room(ledger: &mut Ledger, view: &View, memory: &Memory, how: MakeRoom, now: Moment) {
+    if how == MakeRoom::Off {
+        return;
+    }
+    let mut taken: BTreeSet<String> = ledger.plan.acts.iter().map(|act| act.pod_uid.clone()).collect();
+    for cramped in std::mem::take(&mut ledger.cramped) {
+        if taken.contains(&cramped.pod.uid) {
+            continue;
+        }
+        let Some(need) = need(&cramped, view, memory, &taken) else { continue };
+        if need == Amount::default() {
+            continue;
+        }
+        let neighbours = if cramped.fits_empty_node { neighbours(&cramped, need, ledger, &taken) } else { None };
+        let group = cramped.group.and_then(|index| ledger.groups.get(index));
+        let allows = |group: &Group| group.allows(Disruption::Eviction, cramped.standing);
+        let moves = cramped.may_move
+            && group.is_some_and(allows)
+            && ledger.budgets.refusal(Disruption::Eviction, cramped.pod, cramped.running).is_none();
+        let (chosen, way) = match neighbours {
+            Some(chosen) if chosen.len() <= 1 || !moves => {
+                let keys = chosen.iter().map(|index| ledger.neighbours[*index].pod.key.clone()).collect();
+                (chosen, Way::Neighbours(keys))
+            }
+            _ if moves => (Vec::new(), Way::Move),
+            _ => continue,
+        };
+        if how == MakeRoom::On {
+            let is_move = way == Way::Move;
+            let mut evict = |autoscaler: &ObjectKey, pod: &Pod| {
+                taken.insert(pod.uid.clone());
+                ledger.plan.acts.push(Act {
+                    autoscaler: autoscaler.clone(),
+                    pod: pod.key.clone(),
+                    pod_uid: pod.uid.clone(),
+                    what: What::Evict,
+                    why: Why::MakeRoom,
+                    disruption: Disruption::Eviction,
+                });
+            };
+            let mut take = |group: Option<usize>, pod: &Pod, running: &Running, standing: Standing| {
+                if ledger.budgets.refusal(Disruption::Eviction, pod, running).is_some() {
+                    return false;
+                }
+                ledger.budgets.spend(Disruption::Eviction, pod, running, now);
+                if let Some(group) = group.and_then(|index| ledger.groups.get_mut(index)) {
+                    group.take(Disruption::Eviction, standing);
+                }
+                true
+            };
+            if is_move && take(cramped.group, cramped.pod, cramped.running, cramped.standing) {
+                evict(&cramped.autoscaler, cramped.pod);
+            }
+            for index in chosen {
+                let Neighbour { autoscaler, pod, running, standing, group, .. } = &ledger.neighbours[index];
+                if !take(Some(*group), pod, running, *standing) {
+                    break;
+                }
+                evict(autoscaler, pod);
+            }
+        }
+        ledger.plan.rooms.push(Room {
+            autoscaler: cramped.autoscaler,
+            pod: cramped.pod.key.clone(),
+            pod_uid: cramped.pod.uid.clone(),
+            way,
+        });
+    }
+}
+
+/// How much is missing on the pod's node: nothing once those that are on their way out are gone; none if the node is not known.
+fn need(cramped: &Cramped, view: &View, memory: &Memory, taken: &BTreeSet<String>) -> Option<Amount> {
+    let name = cramped.running.node.as_ref()?;
+    let node = view.nodes.get(name)?;
+    let has = Amount::of(Asked { requests: node.allocatable, limits: node.allocatable });
+    let stays = |pod: &Pod| {
+        let running = pod.running.as_ref();
+        let is_evicted = memory.pending(&pod.uid).is_some_and(|pending| pending.disruption == Disruption::Eviction);
+        let is_here = running.is_some_and(|running| running.node.as_ref() == Some(name) && !running.is_terminating);
+        is_here && !is_evicted && !taken.contains(&pod.uid) && pod.uid != cramped.pod.uid
+    };
+    let others = view.pods.iter().filter(|pod| stays(pod));
+    let used = others.fold(Amount::default(), |sum, pod| sum.plus(Amount::of(pod.asked())));
+    let wants = cramped.running.containers.iter().filter_map(|container| container.requests.as_ref());
+    let wants = wants.fold(Amount::default(), |sum, requests| {
+        let cpu = requests.cpu().map_or(0, model::Cpu::millicores);
+        sum.plus(Amount { cpu, memory: requests.memory().map_or(0, model::Memory::bytes) })
+    });
+    let missing = used.plus(wants).minus(has);
+    Some(Amount { cpu: missing.cpu.max(0), memory: missing.memory.max(0) })
+}
+
+/// The neighbours that go, at most one of a group: what the next may do is known when that is over.
+fn neighbours(cramped: &Cramped, need: Amount, ledger: &mut Ledger, taken: &BTreeSet<String>) -> Option<Vec<usize>> {
+    let mut groups = BTreeSet::new();
+    let mut offers: Vec<(usize, Offer)> = Vec::new();
+    for (index, neighbour) in ledger.neighbours.iter().enumerate() {
+        let Neighbour { pod, running, standing, group, shrinks, .. } = neighbour;
+        let is_here = running.node == cramped.running.node && pod.uid != cramped.pod.uid;
+        let is_lesser = running.priority <= cramped.running.priority;
+        let allows = |group: &Group| group.allows(Disruption::Eviction, *standing);
+        let may_go = is_here && is_lesser && !taken.contains(&pod.uid) && ledger.groups.get(*group).is_some_and(allows);
+        let may_go = may_go && ledger.budgets.refusal(Disruption::Eviction, pod, running).is_none();
+        if may_go && Some(*group) != cramped.group && groups.insert(*group) {
+            let frees = Amount::of(pod.asked());
+            offers.push((index, Offer { priority: running.priority, shrinks: *shrinks, frees }));
+        }
+    }
+    let only: Vec<Offer> = offers.iter().map(|(_, offer)| *offer).collect();
+    Some(cheapest(need, &only)?.into_iter().map(|index| offers[index].0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Priority, whether it shrinks, CPU and memory.
+    fn check(need: (i64, i64), offers: &[(i32, bool, i64, i64)], expected: Option<&[usize]>) {
+        let offers: Vec<Offer> = offers
+            .iter()
+            .map(|(priority, shrinks, cpu, memory)| Offer {
+                priority: *priority,
+                shrinks: *shrinks,
+                frees: Amount { cpu: *cpu, memory: *memory },
+            })
+            .collect();
+        let chosen = cheapest(Amount { cpu: need.0, memory: need.1 }, &offers).map(|mut chosen| {
+            chosen.sort_unstable();
+            chosen
+        });
+        assert_eq!(chosen.as_deref(), expected, "{need:?} {offers:?}");
+    }
+
+    #[test]
+    fn the_least_important_go_and_no_more_than_are_needed() {
+        check((100, 0), &[], None);
+        check((100, 0), &[(0, false, 50, 0)], None);
+        check((100, 0), &[(5, false, 500, 0), (0, false, 100, 0)], Some(&[1]));
+        check((100, 0), &[(0, false, 100, 0), (0, true, 100, 0)], Some(&[1]));
+        check((100, 0), &[(0, false, 60, 0), (0, false, 60, 0), (0, false, 200, 0)], Some(&[2]));
+        check((100, 10), &[(0, false, 100, 0), (0, false, 0, 10), (9, false, 100, 10)], Some(&[0, 1]));
+        check((100, 0), &[(0, true, 60, 0), (1, false, 60, 0)], Some(&[0, 1]));
+    }
+
+    #[test]
+    fn no_pod_is_worth_many() {
+        check((90, 0), &[(0, false, 10, 0); 9], None);
+        check((80, 0), &[(0, false, 10, 0); 9], Some(&[1, 2, 3, 4, 5, 6, 7, 8]));
+    }
+}
