@@ -3,7 +3,7 @@
 
 use crate::recent::Recent;
 use crate::regression::FEATURES;
-use crate::seasons::Seasons;
+use crate::seasons::{Place, Seasons};
 
 /// How many forecasts there are, with the regression.
 pub(crate) const EXPERTS: usize = 7;
@@ -14,7 +14,7 @@ pub(crate) const REGRESSION: usize = 6;
 pub(crate) type Opinions = [Option<f64>; EXPERTS];
 
 /// What each says of a slot at most a day ahead, all but the regression.
-pub(crate) fn opinions(seasons: &Seasons, last: f64, level: f64, target: usize) -> Opinions {
+pub(crate) fn opinions(seasons: &Seasons, last: f64, level: f64, target: Place) -> Opinions {
     let mut opinions = [None; EXPERTS];
     opinions[0] = Some(last);
     let Some(day) = seasons.days_before(target, 1) else { return opinions };
@@ -30,7 +30,7 @@ pub(crate) fn opinions(seasons: &Seasons, last: f64, level: f64, target: usize) 
 }
 
 /// What the regression is told of a slot: profile now and then, yesterday and last week against the profile, and how the present deviates.
-pub(crate) fn features(seasons: &Seasons, recent: &Recent, target: usize) -> Option<[f32; FEATURES]> {
+pub(crate) fn features(seasons: &Seasons, recent: &Recent, target: Place) -> Option<[f32; FEATURES]> {
     let now = recent.profile?;
     let yesterday = seasons.asinh_days_before(target, 1)?;
     let then = f64::from(seasons.profile(target).mean_asinh);

@@ -116,10 +116,11 @@ impl Horizon {
         if !pending.is_said {
             return;
         }
-        let mut opinions = opinions(seasons, last, f64::from(pending.level), slot);
+        let here = seasons.place(slot);
+        let mut opinions = opinions(seasons, last, f64::from(pending.level), here);
         if pending.is_told {
             opinions[REGRESSION] = Some(f64::from(pending.told.value));
-            let deviation = asinh - f64::from(seasons.profile(slot).mean_asinh);
+            let deviation = asinh - f64::from(seasons.profile(here).mean_asinh);
             self.regression.learn(&pending.told.features, f64::from(pending.told.deviation), deviation);
         }
         for (which, opinion) in opinions.iter().enumerate() {
@@ -171,17 +172,18 @@ impl Horizon {
 
     /// What comes at a slot at most a day ahead.
     pub(crate) fn say(&self, seasons: &Seasons, recent: &Recent, range: Range, target: usize) -> Saying {
-        let mut opinions = opinions(seasons, recent.last, recent.level(), target);
+        let there = seasons.place(target);
+        let mut opinions = opinions(seasons, recent.last, recent.level(), there);
         if self.is_day {
             opinions[0] = opinions[1].or(opinions[0]);
         }
         let mut told = NOT_TOLD;
-        if let Some(features) = features(seasons, recent, target) {
+        if let Some(features) = features(seasons, recent, there) {
             told.features = self.regression.counted(features);
             let is_lent = self.is_day && target + 1 != seasons.len() + self.slots;
             let deviation = if is_lent { 0.0 } else { self.regression.predict(&told.features) };
             told.deviation = deviation as f32;
-            let asinh = f64::from(seasons.profile(target).mean_asinh) + deviation;
+            let asinh = f64::from(seasons.profile(there).mean_asinh) + deviation;
             let value = range.floor(asinh.clamp(-LARGEST_ASINH, LARGEST_ASINH).sinh());
             told.value = value as f32;
             opinions[REGRESSION] = Some(value);

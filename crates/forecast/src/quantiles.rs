@@ -145,6 +145,7 @@ fn days_into(seasons: &Seasons, slot: usize, largest: &mut [f32; LARGEST]) -> us
             }
         }
     };
+    let slot = seasons.place(slot);
     // A profile holds for a slot that is at most a day ahead. Yesterday of a later one has not been yet.
     if seasons.days_before(slot, 1).is_some() {
         let profile = seasons.profile(slot);

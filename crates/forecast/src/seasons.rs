@@ -27,6 +27,14 @@ pub(crate) struct Profile {
     pub(crate) largest: [f32; LARGEST],
 }
 
+/// A slot by day and time of day.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    slot: usize,
+    time: usize,
+    day: usize,
+}
+
 /// Values of the last fourteen days by time of day. Slots are counted from the first value.
 #[derive(Clone, Debug)]
 pub(crate) struct Seasons {
@@ -54,39 +62,43 @@ impl Seasons {
         self.next
     }
 
+    /// Where a slot lies. Found once, since divisions are dear.
+    pub(crate) fn place(&self, slot: usize) -> Place {
+        Place { slot, time: slot % self.per_day, day: slot / self.per_day }
+    }
+
     /// The value of a slot that was stored; none before the first, after the last, and beyond fourteen days.
     pub(crate) fn value(&self, slot: usize) -> Option<f64> {
-        self.is_kept(slot).then(|| f64::from(self.values[slot % self.per_day][slot / self.per_day % DAYS]))
+        self.days_before(self.place(slot), 0)
     }
 
-    /// The asinh of the value of a slot.
-    pub(crate) fn asinh(&self, slot: usize) -> Option<f64> {
-        self.is_kept(slot).then(|| f64::from(self.asinh[slot % self.per_day][slot / self.per_day % DAYS]))
+    /// The day among those kept that lies so many days before a place.
+    fn kept_day(&self, place: Place, days: usize) -> Option<usize> {
+        let day = place.day.checked_sub(days)?;
+        let slot = place.slot - days * self.per_day;
+        (slot < self.next && slot + DAYS * self.per_day >= self.next).then_some(day % DAYS)
     }
 
-    fn is_kept(&self, slot: usize) -> bool {
-        slot < self.next && slot + DAYS * self.per_day >= self.next
+    /// The value so many days before a place.
+    pub(crate) fn days_before(&self, place: Place, days: usize) -> Option<f64> {
+        Some(f64::from(self.values[place.time][self.kept_day(place, days)?]))
     }
 
-    /// The value so many days before a slot.
-    pub(crate) fn days_before(&self, slot: usize, days: usize) -> Option<f64> {
-        self.value(slot.checked_sub(days * self.per_day)?)
-    }
-
-    /// The asinh of the value so many days before a slot.
-    pub(crate) fn asinh_days_before(&self, slot: usize, days: usize) -> Option<f64> {
-        self.asinh(slot.checked_sub(days * self.per_day)?)
+    /// The asinh of the value so many days before a place.
+    pub(crate) fn asinh_days_before(&self, place: Place, days: usize) -> Option<f64> {
+        Some(f64::from(self.asinh[place.time][self.kept_day(place, days)?]))
     }
 
     /// The profile for a slot that is at most a day after the last stored one; without days where there was none.
-    pub(crate) fn profile(&self, slot: usize) -> &Profile {
-        &self.profiles[slot % self.per_day]
+    pub(crate) fn profile(&self, place: Place) -> &Profile {
+        &self.profiles[place.time]
     }
 
     /// What to store for the next slot when it is missing: last week's value, else yesterday's, else the one before; none at the start.
     pub(crate) fn substitute(&self) -> Option<f64> {
         let before = || self.value(self.next.checked_sub(1)?);
-        self.days_before(self.next, WEEK).or_else(|| self.days_before(self.next, 1)).or_else(before)
+        let next = self.place(self.next);
+        self.days_before(next, WEEK).or_else(|| self.days_before(next, 1)).or_else(before)
     }
 
     /// Stores the value of the next slot, and its asinh.

@@ -42,13 +42,15 @@ impl<const N: usize, const S: usize> Trust<N, S> {
         }
     }
 
-    /// Whether a forecast was ever right or wrong.
+    /// The product of the mean errors; none where there is no error yet. Divided once, since divisions are dear.
     fn product(&self, which: usize) -> Option<f64> {
-        let mut product = 1.0;
+        let (mut sums, mut counts) = (1.0, 1.0);
         for (mean, exponent) in self.errors[which].iter().zip(self.exponents) {
-            product *= power(mean.mean()? + self.floor, exponent);
+            let (sum, count) = mean.parts()?;
+            sums *= power(sum + self.floor * count, exponent);
+            counts *= power(count, exponent);
         }
-        Some(product)
+        Some(sums / counts)
     }
 
     /// How much each forecast that is there counts, in all one; none where no forecast that is there has been judged.
