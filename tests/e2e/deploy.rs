@@ -10,19 +10,27 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 /// Program, then what it may write, as `verb group/resource`. The same table as in the documents of the architecture:
-/// the recommender writes VPA status, VPA checkpoints, what sizing policies ask for, Events and its Lease, and never touches
-/// a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never writes a VPA; the webhook
-/// writes its registration, its certificates and its heartbeat, and never a pod.
+/// the recommender writes VPA status, VPA checkpoints, what sizing policies and effective autoscalers ask for, Events and its
+/// Lease, and never touches a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never
+/// writes a VPA; the webhook writes its registration, its certificates and its heartbeat, and never a pod.
 const WRITES: &[(&str, &[&str])] = &[
     (
         "recommender",
         &[
+            "create autoscaling.crane.io/substitutes",
             "create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
             "create autoscaling.k8s.io/verticalpodautoscalers",
+            "create autoscaling/horizontalpodautoscalers",
             "create coordination.k8s.io/leases",
             "create events.k8s.io/events",
+            "create prediction.crane.io/timeseriespredictions",
+            "delete autoscaling.crane.io/substitutes",
             "delete autoscaling.k8s.io/verticalpodautoscalercheckpoints",
             "delete autoscaling.k8s.io/verticalpodautoscalers",
+            "delete prediction.crane.io/timeseriespredictions",
+            "patch */*/scale",
+            "patch autoscaling.crane.io/effectivehorizontalpodautoscalers/status",
+            "patch autoscaling.crane.io/substitutes/status",
             "patch autoscaling.k8s.io/verticalpodautoscalercheckpoints",
             "patch autoscaling.k8s.io/verticalpodautoscalers",
             "patch autoscaling.k8s.io/verticalpodautoscalers/status",
@@ -30,7 +38,11 @@ const WRITES: &[(&str, &[&str])] = &[
             "patch events.k8s.io/events",
             "patch plimsoll.dev/clustersizingpolicies/status",
             "patch plimsoll.dev/sizingpolicies/status",
+            "update autoscaling.crane.io/effectivehorizontalpodautoscalers/finalizers",
+            "update autoscaling.crane.io/substitutes",
+            "update autoscaling/horizontalpodautoscalers",
             "update coordination.k8s.io/leases",
+            "update prediction.crane.io/timeseriespredictions",
         ],
     ),
     (

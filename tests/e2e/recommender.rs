@@ -2,6 +2,7 @@
 
 mod crowd;
 mod deployed;
+mod effective;
 mod failures;
 mod feed;
 mod metrics;

@@ -57,7 +57,7 @@ pub(crate) fn key(metadata: &ObjectMeta) -> ObjectKey {
     ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-fn strip(metadata: ObjectMeta) -> ObjectMeta {
+pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
     let annotations = metadata.annotations.map(|mut annotations| {
         annotations.remove(LAST_APPLIED);
         annotations

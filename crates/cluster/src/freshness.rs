@@ -37,6 +37,14 @@ pub enum Resource {
     Heartbeats,
     /// `ConfigMap` objects that switch something on.
     Switches,
+    /// `EffectiveHorizontalPodAutoscaler` objects.
+    EffectiveAutoscalers,
+    /// `HorizontalPodAutoscaler` objects.
+    HorizontalAutoscalers,
+    /// `TimeSeriesPrediction` objects.
+    Predictions,
+    /// `Substitute` objects.
+    Substitutes,
 }
 
 impl Resource {
@@ -59,6 +67,10 @@ impl Resource {
             Self::DisruptionBudgets => "poddisruptionbudgets",
             Self::Heartbeats => "leases",
             Self::Switches => "configmaps",
+            Self::EffectiveAutoscalers => "effectivehorizontalpodautoscalers",
+            Self::HorizontalAutoscalers => "horizontalpodautoscalers",
+            Self::Predictions => "timeseriespredictions",
+            Self::Substitutes => "substitutes",
         }
     }
 }

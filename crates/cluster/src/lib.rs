@@ -36,6 +36,7 @@ mod table;
 pub mod target;
 mod view;
 mod watch;
+mod whole;
 
 pub use autoscaler::Autoscaler;
 pub use budget::DisruptionBudget;
@@ -62,3 +63,4 @@ pub use switch::Switch;
 pub use table::{Change, Entry, ObjectKey, Table};
 pub use view::{Namespace, View};
 pub use watch::Watches;
+pub use whole::Whole;

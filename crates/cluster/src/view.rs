@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use api::substitute::Substitute;
 use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use model::{Labels, Limits, NamespaceLimits, WorkloadRef};
 
 use crate::autoscaler::Autoscaler;
@@ -22,6 +26,7 @@ use crate::quota::Quota;
 use crate::scale::{ReadScale, Scale, ScaleKey};
 use crate::switch::Switch;
 use crate::table::{Entry, ObjectKey, Table};
+use crate::whole::Whole;
 
 /// The cluster as last seen.
 #[derive(Debug, Default)]
@@ -54,6 +59,14 @@ pub struct View {
     pub heartbeats: Table<Heartbeat>,
     /// Switches that are on.
     pub switches: Table<Switch>,
+    /// `EffectiveHorizontalPodAutoscaler` objects. One that stops parsing stays as it last was, as do the following.
+    pub effective_autoscalers: Table<Whole<EffectiveHorizontalPodAutoscaler>>,
+    /// `HorizontalPodAutoscaler` objects.
+    pub horizontal_autoscalers: Table<Whole<HorizontalPodAutoscaler>>,
+    /// `TimeSeriesPrediction` objects.
+    pub predictions: Table<Whole<TimeSeriesPrediction>>,
+    /// `Substitute` objects.
+    pub substitutes: Table<Whole<Substitute>>,
     /// Workloads of which it is asked whether something above them can be scaled, besides the targets of autoscalers.
     pub(crate) questioned: BTreeSet<WorkloadRef>,
     /// Evictions for want of memory that the API server still remembers.

@@ -3,6 +3,7 @@
 mod failure;
 mod feed;
 mod follow;
+mod horizontal;
 mod moving;
 mod retry;
 mod schedulable;

@@ -5,6 +5,7 @@
 //! that was deleted and made again in the meantime is not written to its successor.
 
 pub(crate) mod checkpoint;
+pub(crate) mod effective;
 mod event;
 pub(crate) mod policy;
 pub(crate) mod queue;

@@ -1,5 +1,6 @@
 //! The recommender's flags: upstream's names and defaults. Those of them that cannot mean anything here say so.
 
+mod effective_hpa;
 mod external_metrics;
 mod history;
 mod recommendation_metrics;
@@ -20,6 +21,7 @@ use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
 
 use crate::storage::Storage;
 
+pub use effective_hpa::EffectiveHpaArgs;
 pub use external_metrics::ExternalMetricsArgs;
 pub use history::HistoryArgs;
 pub use recommendation_metrics::RecommendationMetricsArgs;
@@ -72,6 +74,9 @@ pub struct Args {
     /// Flags of recommendations as metrics.
     #[command(flatten)]
     pub recommendation_metrics: RecommendationMetricsArgs,
+    /// Flags of effective autoscalers.
+    #[command(flatten)]
+    pub effective_hpa: EffectiveHpaArgs,
 
     /// Objects that name this recommender are handled; the one called default also handles those that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]

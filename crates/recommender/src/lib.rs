@@ -10,6 +10,8 @@
 //! * [`act`]: the only writes.
 //! * [`storage`]: where history comes from that is older than this process.
 //! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones first.
+//! * `ehpa`: effective autoscalers of the horizontal loop.
+//! * `installed`: waits for kinds that not every cluster has.
 //! * `sizing_policies`: VPA objects for whole namespaces.
 //! * `division`: how several of its kind divide the namespaces.
 //! * `serve`: the feed to the other services.
@@ -20,8 +22,10 @@ pub mod args;
 mod checkpoint;
 pub mod decide;
 mod division;
+mod ehpa;
 pub mod history;
 mod ingest;
+mod installed;
 pub mod metrics;
 mod policies;
 mod run;

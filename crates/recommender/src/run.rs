@@ -2,16 +2,18 @@
 
 use anyhow::anyhow;
 use cluster::Watches;
-use futures::future::try_join3;
+use futures::future::try_join4;
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
 
-use crate::act::{Writer, Writes, checkpoint, policy};
+use crate::act::{Writer, Writes, checkpoint, effective, policy};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, scope};
 use crate::checkpoint::keep::Keeper;
 use crate::division;
+use crate::ehpa::keep::Keeper as EffectiveKeeper;
+use crate::ehpa::watch::watch as watch_effective;
 use crate::history::Fetching;
 use crate::ingest::{Ingest, Shared, waiting_kills};
 use crate::metrics::Metrics;
@@ -38,6 +40,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         external,
         schedulable,
         recommendation_metrics,
+        effective_hpa,
         recommender_name,
         recommender_interval,
         memory_saver,
@@ -80,12 +83,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
     let policies = Watches::new(chassis.client.clone(), scope.clone());
+    let horizontal = Watches::new(chassis.client.clone(), scope.clone());
     let watches = Watches::new(chassis.client.clone(), scope);
     let watches = match schedulable {
         Some(settings) => settings.watch(watches),
         None => watches,
     };
-    let metrics = Metrics::register(&chassis.registry, vec![watches.view(), stored.view(), policies.view()])?;
+    let metrics =
+        Metrics::register(&chassis.registry, vec![watches.view(), stored.view(), policies.view(), horizontal.view()])?;
     let metrics = match recommendation_metrics.limit() {
         Some(limit) => metrics.with_recommendations(&chassis.registry, limit)?,
         None => metrics,
@@ -99,6 +104,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         writer: policy::Writer::new(chassis.client.clone()),
         workers: usize::from(update_worker_count),
         metrics: metrics.clone(),
+    };
+    let effective_keeper = EffectiveKeeper {
+        view: watches.view(),
+        horizontal: horizontal.view(),
+        recommender: charge.recommender_name.clone(),
+        writer: effective::Writer::new(chassis.client.clone()),
+        propagation: effective_hpa.propagation(),
+        workers: usize::from(update_worker_count),
     };
     let (kills, report) = waiting_kills(metrics.clone());
     let mut watches = watches.pods(report.clone()).evictions(report).controllers().autoscalers().scales();
@@ -128,6 +141,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
     chassis.tasks.spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
     chassis.tasks.spawn_until_shutdown("policy watch", watch_policies(chassis.client.clone(), policies));
+    let watch = watch_effective(chassis.client.clone(), horizontal);
+    chassis.tasks.spawn_until_shutdown("effective autoscaler watch", watch);
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
 
     let feed = Feed::start(feed, &shared, &chassis)?;
@@ -149,8 +164,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
                 Teller::new(shared.clone(), told, writes, metrics.clone(), leading.clone()).run(shutdown.clone());
             // Boxed, since it holds the writes of all workers.
             let checkpoints = Box::pin(keeper.clone().run(leading.clone(), shutdown.clone()));
-            let policies = Box::pin(policy_keeper.clone().run(leading, shutdown.clone()));
-            async { try_join3(teller, checkpoints, policies).await.map(|((), (), ())| ()) }
+            let policies = Box::pin(policy_keeper.clone().run(leading.clone(), shutdown.clone()));
+            let effective = Box::pin(effective_keeper.clone().run(leading, shutdown.clone()));
+            async { try_join4(teller, checkpoints, policies, effective).await.map(|((), (), (), ())| ()) }
         })
         .await
 }

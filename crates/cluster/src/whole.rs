@@ -1,0 +1,82 @@
+//! An object that is kept whole, but for metadata that changes no decision: those of the horizontal loop, which are written as well as read.
+
+use kube::Resource;
+use kube::core::DynamicObject;
+use serde::de::DeserializeOwned;
+
+use api::ParseError;
+
+use crate::autoscaler::{key, strip};
+use crate::table::{Entry, ObjectKey};
+
+/// An object of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Whole<K> {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// The object. Of its metadata only what an [`Autoscaler`](crate::Autoscaler) keeps and the time of its deletion are there.
+    pub object: K,
+}
+
+impl<K: Resource<DynamicType = ()>> Whole<K> {
+    pub(crate) fn new(mut object: K) -> Self {
+        let deletion_timestamp = object.meta().deletion_timestamp.clone();
+        let metadata = std::mem::take(object.meta_mut());
+        *object.meta_mut() = strip(metadata);
+        object.meta_mut().deletion_timestamp = deletion_timestamp;
+        Self { key: key(object.meta()), object }
+    }
+
+    /// Reads an object, or says which field cannot be read.
+    pub(crate) fn read(
+        loose: DynamicObject,
+        parse: impl FnOnce(serde_json::Value) -> Result<K, ParseError>,
+    ) -> Result<Self, ParseError>
+    where
+        K: DeserializeOwned,
+    {
+        let ObjectKey { namespace, name } = key(&loose.metadata);
+        let value = serde_json::to_value(loose).map_err(|error| ParseError {
+            kind: K::kind(&()).into_owned(),
+            namespace,
+            name,
+            field: ".".to_owned(),
+            reason: error.to_string(),
+        })?;
+        parse(value).map(Self::new)
+    }
+}
+
+impl<K: PartialEq> Entry for Whole<K> {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_changes_no_decision_is_dropped_and_the_time_of_a_deletion_is_kept() {
+        let object = |version: &str, time: &str| {
+            let object = json!({
+                "metadata": {
+                    "name": "web", "namespace": "shop", "resourceVersion": version, "deletionTimestamp": time,
+                    "managedFields": [{"manager": version}],
+                },
+                "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+            });
+            Whole::new(serde_json::from_value::<HorizontalPodAutoscaler>(object).expect("an autoscaler"))
+        };
+        let first = object("1", "2026-01-02T03:04:05Z");
+        assert_eq!(first, object("2", "2026-01-02T03:04:05Z"));
+        assert_ne!(first, object("2", "2026-01-02T03:04:06Z"));
+        assert_eq!(first.key, ObjectKey::new("shop", "web"));
+    }
+}

@@ -1,0 +1,221 @@
+//! Writes on behalf of effective autoscalers: what they own, the size of a workload in a preview, their status and events about them.
+//!
+//! Nothing of somebody else is written: an object that is there is changed only if it is the owner's, or if the plan takes it over, and only in
+//! the version that was read. What others put on it stays, but for its specification.
+
+use std::collections::BTreeMap;
+
+use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus};
+use cluster::{ObjectKey, WellKnown};
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch as Body, PatchParams, PostParams, Preconditions};
+use kube::core::GroupVersionKind;
+use kube::discovery::pinned_kind;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Error, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::event::CONTROLLER;
+use crate::ehpa::Target;
+
+/// Writes on behalf of effective autoscalers.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    client: Client,
+    events: Recorder,
+}
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    Created,
+    Changed,
+    /// It was as it should be.
+    Kept,
+}
+
+impl Writer {
+    pub(crate) fn new(client: Client) -> Self {
+        let events = Recorder::new(client.clone(), Reporter { controller: CONTROLLER.to_owned(), instance: None });
+        Self { client, events }
+    }
+
+    /// The scale subresource of a workload.
+    pub(crate) async fn target(&self, object: &EffectiveHorizontalPodAutoscaler) -> Result<Target, Error> {
+        let api = self.scaled(object).await?;
+        let scale = api.get_scale(&object.spec.scale_target_ref.name).await?;
+        let status = scale.status.unwrap_or_default();
+        Ok(Target {
+            spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or_default(),
+            status_replicas: status.replicas,
+            selector: status.selector.unwrap_or_default(),
+        })
+    }
+
+    /// Gives a workload so many replicas.
+    pub(crate) async fn scale(&self, object: &EffectiveHorizontalPodAutoscaler, replicas: i32) -> Result<(), Error> {
+        let patch = Body::Merge(json!({"spec": {"replicas": replicas}}));
+        let api = self.scaled(object).await?;
+        api.patch_scale(&object.spec.scale_target_ref.name, &params(), &patch).await.map(drop)
+    }
+
+    async fn scaled(&self, object: &EffectiveHorizontalPodAutoscaler) -> Result<Api<DynamicObject>, Error> {
+        let target = &object.spec.scale_target_ref;
+        let (group, version) = target.api_version.rsplit_once('/').unwrap_or(("", &target.api_version));
+        let resource = match WellKnown::of_kind(&target.kind).filter(|known| known.api_version() == target.api_version)
+        {
+            Some(known) => ApiResource {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                api_version: target.api_version.clone(),
+                kind: target.kind.clone(),
+                plural: known.plural().to_owned(),
+            },
+            None => pinned_kind(&self.client, &GroupVersionKind::gvk(group, version, &target.kind)).await?.0,
+        };
+        let namespace = object.namespace().unwrap_or_default();
+        Ok(Api::namespaced_with(self.client.clone(), &namespace, &resource))
+    }
+
+    /// Makes an object as it should be. `adopts` says that it may be nobody's until now.
+    pub(crate) async fn put<K>(&self, wanted: &K, adopts: bool) -> Result<Put, Error>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        let api = self.api::<K>(wanted.meta().namespace.as_deref().unwrap_or_default());
+        let name = wanted.meta().name.as_deref().unwrap_or_default();
+        let body = serde_json::to_value(wanted).map_err(Error::SerdeError)?;
+        let Some(there) = api.get_opt(name).await? else {
+            let object = serde_json::from_value(body).map_err(Error::SerdeError)?;
+            return api.create(&post(), &object).await.map(|_| Put::Created);
+        };
+        if !may_change(&there, wanted.meta().owner_references.as_deref().unwrap_or_default(), adopts) {
+            return Err(refused(&format!("{} {name} is somebody else's", K::kind(&()))));
+        }
+        let changed = merged(there.clone(), wanted.meta(), &body["spec"]);
+        if changed == there {
+            return Ok(Put::Kept);
+        }
+        let after = api.replace(name, &post(), &changed).await?;
+        let is_same = after.metadata.resource_version == there.metadata.resource_version;
+        Ok(if is_same { Put::Kept } else { Put::Changed })
+    }
+
+    /// Writes the status of an object that we made.
+    pub(crate) async fn put_status<K>(&self, key: &ObjectKey, status: &impl Serialize) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let patch = Body::Merge(json!({ "status": status }));
+        self.api::<K>(&key.namespace).patch_status(&key.name, &params(), &patch).await.map(drop)
+    }
+
+    /// Removes an object that is the owner's.
+    pub(crate) async fn remove<K>(&self, key: &ObjectKey, owner: &str) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let api = self.api::<K>(&key.namespace);
+        let Some(there) = api.get_metadata_opt(&key.name).await? else { return Ok(()) };
+        if !there.owner_references().iter().any(|reference| reference.uid == owner) {
+            return Ok(());
+        }
+        let (uid, resource_version) = (there.metadata.uid, there.metadata.resource_version);
+        let preconditions = Some(Preconditions { uid, resource_version });
+        match api.delete(&key.name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+            Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
+            removed => removed.map(drop),
+        }
+    }
+
+    /// Says what became of an effective autoscaler.
+    pub(crate) async fn say(
+        &self,
+        object: &EffectiveHorizontalPodAutoscaler,
+        status: &EffectiveHorizontalPodAutoscalerStatus,
+    ) -> Result<(), Error> {
+        let uid = object.uid().unwrap_or_default();
+        let patch = Patch(vec![
+            PatchOperation::Test(TestOperation {
+                path: PointerBuf::from_tokens(["metadata", "uid"]),
+                value: uid.into(),
+            }),
+            PatchOperation::Add(AddOperation {
+                path: PointerBuf::from_tokens(["status"]),
+                value: serde_json::to_value(status).map_err(Error::SerdeError)?,
+            }),
+        ]);
+        let api = self.api::<EffectiveHorizontalPodAutoscaler>(&object.namespace().unwrap_or_default());
+        api.patch_status(&object.name_any(), &params(), &Body::Json::<()>(patch)).await.map(drop)
+    }
+
+    /// Tells people of an effective autoscaler. They are told best, so an event that cannot be written is no failure.
+    pub(crate) async fn tell(&self, object: &EffectiveHorizontalPodAutoscaler, reason: &str, note: &str, is_bad: bool) {
+        let event = Event {
+            type_: if is_bad { EventType::Warning } else { EventType::Normal },
+            reason: reason.to_owned(),
+            note: Some(note.chars().take(1000).collect()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        let reference = ObjectReference {
+            api_version: Some(EffectiveHorizontalPodAutoscaler::api_version(&()).into_owned()),
+            kind: Some(EffectiveHorizontalPodAutoscaler::kind(&()).into_owned()),
+            namespace: object.namespace(),
+            name: Some(object.name_any()),
+            uid: object.uid(),
+            ..ObjectReference::default()
+        };
+        if let Err(error) = self.events.publish(&event, &reference).await {
+            tracing::debug!(object = object.name_any(), reason, %error, "cannot write an event");
+        }
+    }
+
+    /// Answers are read loosely: what others wrote into an object must not make our write look failed.
+    fn api<K: Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &ApiResource::erase::<K>(&()))
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() }
+}
+
+fn post() -> PostParams {
+    PostParams { field_manager: Some(CONTROLLER.to_owned()), ..PostParams::default() }
+}
+
+fn may_change(there: &DynamicObject, owners: &[OwnerReference], adopts: bool) -> bool {
+    let controller = there.owner_references().iter().find(|reference| reference.controller == Some(true));
+    match controller {
+        Some(controller) => owners.iter().any(|owner| owner.uid == controller.uid),
+        None => adopts,
+    }
+}
+
+/// The object with the wanted specification, owner, labels and annotations.
+fn merged(mut there: DynamicObject, wanted: &kube::core::ObjectMeta, spec: &Value) -> DynamicObject {
+    let extended = |there: Option<BTreeMap<String, String>>, wanted: &Option<BTreeMap<String, String>>| {
+        let mut all = there.unwrap_or_default();
+        all.extend(wanted.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+        Some(all).filter(|all| !all.is_empty())
+    };
+    there.metadata.labels = extended(there.metadata.labels.take(), &wanted.labels);
+    there.metadata.annotations = extended(there.metadata.annotations.take(), &wanted.annotations);
+    let owners = there.metadata.owner_references.get_or_insert_default();
+    for owner in wanted.owner_references.iter().flatten() {
+        if owners.iter().all(|present| present.uid != owner.uid) {
+            owners.push(owner.clone());
+        }
+    }
+    there.data["spec"] = spec.clone();
+    there
+}
+
+fn refused(message: &str) -> Error {
+    Error::Api(Box::new(kube::core::Status::failure(message, "Conflict").with_code(409)))
+}

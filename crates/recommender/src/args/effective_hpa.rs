@@ -1,0 +1,61 @@
+//! The flags of effective autoscalers, under the names that they have in Crane.
+
+use clap::Args;
+
+use crate::ehpa::Propagation;
+
+/// Which labels and annotations of an effective autoscaler are passed on to what it owns.
+#[derive(Debug, Clone, Args)]
+pub struct EffectiveHpaArgs {
+    /// Pass on labels of which the key begins with one of these.
+    #[arg(long, value_delimiter = ',', value_name = "PREFIXES")]
+    pub ehpa_propagation_label_prefixes: Vec<String>,
+    /// Pass on labels with these keys.
+    #[arg(long, value_delimiter = ',', value_name = "KEYS")]
+    pub ehpa_propagation_labels: Vec<String>,
+    /// Pass on annotations of which the key begins with one of these.
+    #[arg(long, value_delimiter = ',', value_name = "PREFIXES")]
+    pub ehpa_propagation_annotation_prefixes: Vec<String>,
+    /// Pass on annotations with these keys.
+    #[arg(long, value_delimiter = ',', value_name = "KEYS")]
+    pub ehpa_propagation_annotations: Vec<String>,
+}
+
+impl EffectiveHpaArgs {
+    /// What is passed on. A list that ends in a comma passes on no more than without it.
+    pub(crate) fn propagation(self) -> Propagation {
+        let Self {
+            ehpa_propagation_label_prefixes,
+            ehpa_propagation_labels,
+            ehpa_propagation_annotation_prefixes,
+            ehpa_propagation_annotations,
+        } = self;
+        let named = |list: Vec<String>| list.into_iter().filter(|key| !key.is_empty()).collect();
+        Propagation {
+            label_prefixes: named(ehpa_propagation_label_prefixes),
+            labels: named(ehpa_propagation_labels),
+            annotation_prefixes: named(ehpa_propagation_annotation_prefixes),
+            annotations: named(ehpa_propagation_annotations),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::tests::parse;
+    use crate::ehpa::Propagation;
+
+    fn check(line: &str, expected: &Propagation) {
+        assert_eq!(parse(line).expect(line).effective_hpa.propagation(), *expected, "{line}");
+    }
+
+    #[test]
+    fn nothing_is_passed_on_unless_it_is_named() {
+        check("", &Propagation::default());
+        let labels = vec!["team".to_owned(), "tier".to_owned()];
+        check("--ehpa-propagation-labels=team,tier,", &Propagation { labels, ..Propagation::default() });
+        let annotation_prefixes = vec!["example.com/".to_owned()];
+        let expected = Propagation { annotation_prefixes, ..Propagation::default() };
+        check("--ehpa-propagation-annotation-prefixes=example.com/", &expected);
+    }
+}

@@ -1,0 +1,64 @@
+//! The native autoscaler that an effective autoscaler owns.
+//!
+//! Source: gocrane/crane `pkg/controller/ehpa/hpa.go`, on `autoscaling/v2`.
+
+use api::effective_hpa::{MetricSpec, ScaleStrategy};
+use api::substitute::Substitute;
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerBehavior, HorizontalPodAutoscalerSpec,
+    MetricSpec as NativeMetric,
+};
+use kube::{Resource as _, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Seen, names};
+
+/// The autoscaler with these metrics, under the name of one that is taken over if there is one.
+pub(super) fn autoscaler(
+    seen: &Seen,
+    metrics: &[MetricSpec],
+    taken_over: Option<&HorizontalPodAutoscaler>,
+) -> Result<HorizontalPodAutoscaler, serde_json::Error> {
+    let spec = &seen.object.spec;
+    let metrics: Vec<NativeMetric> = metrics.iter().map(native).collect::<Result<_, _>>()?;
+    let behavior: Option<HorizontalPodAutoscalerBehavior> = spec.behavior.as_ref().map(native).transpose()?;
+    let mut metadata = names::metadata(seen.object, seen.propagation);
+    if let Some(existing) = taken_over {
+        metadata.name.clone_from(&existing.metadata.name);
+    }
+    let spec = HorizontalPodAutoscalerSpec {
+        scale_target_ref: target(seen),
+        min_replicas: Some(spec.effective_min_replicas()),
+        max_replicas: spec.max_replicas,
+        metrics: Some(metrics).filter(|metrics| !metrics.is_empty()),
+        behavior,
+    };
+    Ok(HorizontalPodAutoscaler { metadata, spec, status: None })
+}
+
+fn target(seen: &Seen) -> CrossVersionObjectReference {
+    let wanted = &seen.object.spec.scale_target_ref;
+    match seen.object.spec.effective_strategy() {
+        ScaleStrategy::Auto => CrossVersionObjectReference {
+            api_version: Some(wanted.api_version.clone()).filter(|version| !version.is_empty()),
+            kind: wanted.kind.clone(),
+            name: wanted.name.clone(),
+        },
+        ScaleStrategy::Preview => CrossVersionObjectReference {
+            api_version: Some(Substitute::api_version(&()).into_owned()),
+            kind: Substitute::kind(&()).into_owned(),
+            name: names::owned_name(seen.object),
+        },
+    }
+}
+
+/// Our types and those of the server have the same JSON.
+fn native<T: DeserializeOwned>(ours: &impl Serialize) -> Result<T, serde_json::Error> {
+    serde_json::from_value(serde_json::to_value(ours)?)
+}
+
+/// Whether an object bears the name that ours gets.
+pub(super) fn has_our_name(autoscaler: &HorizontalPodAutoscaler, seen: &Seen) -> bool {
+    autoscaler.name_any() == names::owned_name(seen.object)
+}

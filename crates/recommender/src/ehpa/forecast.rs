@@ -1,0 +1,128 @@
+//! What is to be predicted for an effective autoscaler, and how its history is asked for.
+//!
+//! CPU and memory of the pods are asked for as such; everything else by an expression, the user's where an annotation says one.
+//! Source: gocrane/crane `pkg/controller/ehpa/predict.go`. Unlike there, an expression of ours always gives one series, of the right namespace.
+
+use api::effective_hpa::{DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler, MetricIdentifier};
+use api::prediction::{
+    Algorithm, ExpressionQuery, ObjectReference, PredictionMetric, QueryKind, TimeSeriesPrediction,
+    TimeSeriesPredictionSpec,
+};
+use kube::ResourceExt as _;
+use kube::core::ObjectMeta;
+
+use super::Seen;
+use super::metrics::{Predictable, predictable};
+use super::names::{self, query};
+
+/// Whether anything is predicted.
+pub(super) fn is_on(object: &EffectiveHorizontalPodAutoscaler) -> bool {
+    algorithm(object).is_some() && !predictable(&object.spec.metrics).is_empty()
+}
+
+fn algorithm(object: &EffectiveHorizontalPodAutoscaler) -> Option<&Algorithm> {
+    object.spec.prediction.as_ref()?.prediction_algorithm.as_ref()
+}
+
+/// The prediction that an object owns; none if nothing is to be predicted.
+pub(super) fn prediction(seen: &Seen) -> Option<TimeSeriesPrediction> {
+    let object = seen.object;
+    let algorithm = algorithm(object)?;
+    let predictable = predictable(&object.spec.metrics);
+    let metrics: Vec<_> = predictable.iter().map(|metric| metric_of(object, metric, algorithm)).collect();
+    if metrics.is_empty() {
+        return None;
+    }
+    let window = object.spec.prediction.as_ref().and_then(|prediction| prediction.prediction_window_seconds);
+    let target = &object.spec.scale_target_ref;
+    let spec = TimeSeriesPredictionSpec {
+        prediction_metrics: metrics,
+        target_ref: ObjectReference {
+            api_version: target.api_version.clone(),
+            kind: target.kind.clone(),
+            namespace: object.namespace().unwrap_or_default(),
+            name: target.name.clone(),
+            ..ObjectReference::default()
+        },
+        prediction_window_seconds: window.unwrap_or(DEFAULT_PREDICTION_WINDOW_SECONDS),
+    };
+    Some(TimeSeriesPrediction { metadata: metadata(seen), spec, status: None })
+}
+
+/// The adapter finds a prediction by what it is of.
+fn metadata(seen: &Seen) -> ObjectMeta {
+    let target = &seen.object.spec.scale_target_ref;
+    let mut metadata = names::metadata(seen.object, seen.propagation);
+    metadata.labels.get_or_insert_default().extend(
+        [
+            ("app.kubernetes.io/target-kind", target.kind.clone()),
+            ("app.kubernetes.io/target-namespace", seen.object.namespace().unwrap_or_default()),
+            ("app.kubernetes.io/target-name", target.name.clone()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value)),
+    );
+    metadata
+}
+
+fn metric_of(
+    object: &EffectiveHorizontalPodAutoscaler,
+    predictable: &Predictable,
+    algorithm: &Algorithm,
+) -> PredictionMetric {
+    let identifier = &predictable.identifier;
+    let own = query(object, identifier).map(str::to_owned);
+    let expression = own.or_else(|| expression(object, predictable));
+    let resource = predictable.metric.resource.as_ref().map(|source| source.name.clone());
+    PredictionMetric {
+        resource_identifier: identifier.clone(),
+        kind: if expression.is_some() { QueryKind::ExpressionQuery } else { QueryKind::ResourceQuery },
+        resource_query: resource.filter(|_| expression.is_none()),
+        metric_query: None,
+        expression_query: expression.map(|expression| ExpressionQuery { expression }),
+        algorithm: algorithm.clone(),
+    }
+}
+
+/// None for resources of whole pods.
+fn expression(object: &EffectiveHorizontalPodAutoscaler, predictable: &Predictable) -> Option<String> {
+    let metric = predictable.metric;
+    let namespace = object.namespace().unwrap_or_default();
+    let pods = [matcher("namespace", "=", &namespace), matcher("pod", "=~", &pod_names(object))];
+    if let Some(source) = &metric.container_resource {
+        let container = matcher("container", "=", &source.container);
+        let matchers = [&pods[..], &[container]].concat().join(",");
+        return Some(match source.name.as_str() {
+            "cpu" => format!("sum(irate(container_cpu_usage_seconds_total{{{matchers}}}[3m]))"),
+            _ => format!("sum(container_memory_working_set_bytes{{{matchers}}})"),
+        });
+    }
+    if let Some(source) = &metric.pods {
+        return Some(sum(&source.metric, &pods));
+    }
+    metric.external.as_ref().map(|source| sum(&source.metric, &[]))
+}
+
+fn sum(metric: &MetricIdentifier, others: &[String]) -> String {
+    let labels = metric.selector.iter().flat_map(|selector| &selector.match_labels);
+    let matchers: Vec<_> =
+        labels.map(|(name, value)| matcher(name, "=", value)).chain(others.iter().cloned()).collect();
+    format!("sum({}{{{}}})", metric.name, matchers.join(","))
+}
+
+fn matcher(name: &str, operator: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{name}{operator}\"{value}\"")
+}
+
+/// What the names of a workload's pods look like, as an expression that matches whole names.
+fn pod_names(object: &EffectiveHorizontalPodAutoscaler) -> String {
+    let target = &object.spec.scale_target_ref;
+    // Names have dots and no other character that means anything in an expression.
+    let name = target.name.replace('.', "\\.");
+    match target.kind.as_str() {
+        "Deployment" => format!("{name}-[a-z0-9]+-[a-z0-9]{{5}}"),
+        "ReplicaSet" | "DaemonSet" => format!("{name}-[a-z0-9]{{5}}"),
+        "StatefulSet" => format!("{name}-[0-9]+"),
+        _ => format!("{name}-.*"),
+    }
+}

@@ -1,0 +1,142 @@
+//! The metrics of the autoscaler that an effective autoscaler owns: the user's own, then what is expected of each of them, then the clock.
+//!
+//! The largest wins, so what is measured is the floor of what is expected. What is expected is there only while it is: a metric that fails would
+//! keep the autoscaler from scaling down. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
+
+use std::collections::BTreeSet;
+
+use api::effective_hpa::{ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, TargetKind};
+use api::sizing_policy::LabelSelector;
+use model::{Quantity, ResourceName};
+
+use super::{Problem, Seen, average, crons, names};
+
+/// A metric that can be predicted.
+pub(super) struct Predictable<'a> {
+    /// Name among those of the object, such as `resource.cpu`.
+    pub(super) identifier: String,
+    pub(super) metric: &'a MetricSpec,
+}
+
+/// The metrics of an object that can be predicted. Of several with the same identifier only the first: their predictions cannot be told apart.
+pub(super) fn predictable(metrics: &[MetricSpec]) -> Vec<Predictable<'_>> {
+    let mut seen = BTreeSet::new();
+    let all = metrics.iter().filter_map(|metric| Some(Predictable { identifier: identifier(metric)?, metric }));
+    all.filter(|predictable| seen.insert(predictable.identifier.clone())).collect()
+}
+
+fn identifier(metric: &MetricSpec) -> Option<String> {
+    let is_usual = |resource: &str| matches!(resource, "cpu" | "memory");
+    let identifier = match metric.kind {
+        MetricKind::Resource => {
+            let name = &metric.resource.as_ref()?.name;
+            is_usual(name).then(|| format!("resource.{name}"))?
+        }
+        MetricKind::ContainerResource => {
+            let name = &metric.container_resource.as_ref()?.name;
+            is_usual(name).then(|| format!("container-resource.{name}"))?
+        }
+        MetricKind::Pods => format!("pods.{}", metric.pods.as_ref()?.metric.name),
+        MetricKind::External => format!("external.{}", metric.external.as_ref()?.metric.name),
+        MetricKind::Object => return None,
+    };
+    names::is_label_value(&identifier).then_some(identifier)
+}
+
+/// All metrics of the autoscaler, and what cannot be had.
+pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
+    let (object, mut problems) = (seen.object, Vec::new());
+    let mut metrics = object.spec.metrics.clone();
+    for predictable in predictable(&object.spec.metrics) {
+        if !is_ready(seen, &predictable.identifier) {
+            continue;
+        }
+        match wanted(seen, &predictable) {
+            Ok(average) => metrics.push(external(seen, names::PREDICTION_METRIC, &predictable.identifier, average)),
+            Err(why) => problems.push(Problem::new(
+                "PredictionWithoutTarget",
+                format!("{} is predicted, but not scaled by: {why}", predictable.identifier),
+            )),
+        }
+    }
+    match crons::problem(object) {
+        Some(problem) => problems.push(problem),
+        None if object.spec.crons.is_empty() => {}
+        None => metrics.push(external(seen, names::CRON_METRIC, "cron", Quantity::from_milli(1000))),
+    }
+    (metrics, problems)
+}
+
+/// Whether there is exactly one series for the whole window.
+fn is_ready(seen: &Seen, identifier: &str) -> bool {
+    let is_on = super::forecast::is_on(seen.object);
+    let status = seen.prediction.filter(|_| is_on).and_then(|prediction| prediction.status.as_ref());
+    let metrics = status.iter().flat_map(|status| &status.prediction_metrics);
+    metrics
+        .into_iter()
+        .any(|metric| metric.resource_identifier == identifier && metric.ready && metric.prediction.len() == 1)
+}
+
+/// The amount per pod that a predicted total is divided by.
+fn wanted(seen: &Seen, predictable: &Predictable) -> Result<Quantity, String> {
+    let metric = predictable.metric;
+    let of_resource = |name: &str, container: Option<&str>, target: &MetricTarget| match target.kind {
+        TargetKind::AverageValue => target.average_value.clone().ok_or_else(|| "it has no averageValue".to_owned()),
+        TargetKind::Utilization => {
+            let percent = target.average_utilization.ok_or("it has no averageUtilization")?;
+            let computed = average::per_pod(seen.pods, &ResourceName::from(name), container, percent);
+            // Without pods to ask, what was wanted before still is.
+            computed.or_else(|why| before(seen, &predictable.identifier).ok_or(why))
+        }
+        TargetKind::Value => Err("a resource has no target of type Value".to_owned()),
+    };
+    let of_average = |target: &MetricTarget| {
+        target.average_value.clone().ok_or_else(|| "only a target of type AverageValue can be divided by".to_owned())
+    };
+    if let Some(source) = &metric.resource {
+        of_resource(&source.name, None, &source.target)
+    } else if let Some(source) = &metric.container_resource {
+        of_resource(&source.name, Some(&source.container), &source.target)
+    } else if let Some(source) = &metric.pods {
+        of_average(&source.target)
+    } else if let Some(source) = &metric.external {
+        of_average(&source.target)
+    } else {
+        Err("it is of an object".to_owned())
+    }
+}
+
+/// The amount that the autoscaler has now.
+fn before(seen: &Seen, identifier: &str) -> Option<Quantity> {
+    let labels = names::target_labels(seen.object, identifier);
+    let autoscaler = super::adopt::own(seen)?;
+    let metrics = autoscaler.spec.metrics.as_ref()?;
+    let external = metrics.iter().filter_map(|metric| metric.external.as_ref());
+    let mut same = external.filter(|external| {
+        let selector = external.metric.selector.as_ref().and_then(|selector| selector.match_labels.as_ref());
+        external.metric.name == names::PREDICTION_METRIC && selector == Some(&labels)
+    });
+    same.next()?.target.average_value.as_ref()?.0.parse().ok()
+}
+
+fn external(seen: &Seen, name: &str, identifier: &str, average: Quantity) -> MetricSpec {
+    let labels = names::target_labels(seen.object, identifier);
+    let selector = LabelSelector { match_labels: labels, ..LabelSelector::default() };
+    let target = MetricTarget {
+        kind: TargetKind::AverageValue,
+        value: None,
+        average_value: Some(average),
+        average_utilization: None,
+    };
+    MetricSpec {
+        kind: MetricKind::External,
+        resource: None,
+        container_resource: None,
+        pods: None,
+        object: None,
+        external: Some(ExternalSource {
+            metric: MetricIdentifier { name: name.to_owned(), selector: Some(selector) },
+            target,
+        }),
+    }
+}

@@ -1,0 +1,63 @@
+//! What is said of an effective autoscaler: its own condition, that of its prediction, and those of its native autoscaler.
+//!
+//! Unlike in Crane, times of conditions move only with their status, and a condition goes with what it was about.
+
+use api::condition::{self, Condition, Holds};
+use api::effective_hpa::{EffectiveHorizontalPodAutoscalerStatus, PREDICTION_READY, READY};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::adopt::own;
+use super::{Problem, Seen, forecast};
+
+/// Conditions of the native autoscaler that are passed on.
+const NATIVE: [&str; 4] = ["AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero"];
+
+/// The status of an object with these problems. `scaled` says that it was scaled by hand just now.
+pub(crate) fn status(seen: &Seen, problems: &[Problem], scaled: bool) -> EffectiveHorizontalPodAutoscalerStatus {
+    let old = seen.object.status.clone().unwrap_or_default();
+    let native = own(seen).and_then(|autoscaler| autoscaler.status.as_ref());
+    let is_known = native.is_some_and(|status| status.desired_replicas > 0 || status.last_scale_time.is_some());
+    let by_autoscaler = native.and_then(|status| status.last_scale_time.clone());
+    let by_hand = scaled.then_some(Time(seen.now));
+    EffectiveHorizontalPodAutoscalerStatus {
+        expect_replicas: native.filter(|_| is_known).map(|status| status.desired_replicas),
+        current_replicas: seen.target.ok().map(|target| target.status_replicas),
+        last_scale_time: [by_hand, by_autoscaler, old.last_scale_time].into_iter().flatten().max_by_key(|time| time.0),
+        conditions: conditions(seen, problems, old.conditions),
+    }
+}
+
+fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>) -> Vec<Condition> {
+    let mut set = |kind: &str, holds: Holds, reason: &str, message: &str| {
+        condition::set(&mut conditions, kind, holds, reason, message, seen.now);
+    };
+    match problems {
+        [] => set(READY, Holds::True, "EffectiveHorizontalPodAutoscalerReady", "Effective HPA is ready"),
+        [worst, ..] => {
+            let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+            set(READY, Holds::False, worst.reason, &messages.join("; "));
+        }
+    }
+    let mut known = vec![READY];
+    let prediction = seen.prediction.filter(|_| forecast::is_on(seen.object));
+    let predictions = prediction.and_then(|prediction| prediction.status.as_ref());
+    if let Some(ready) = predictions.and_then(|status| status.conditions.iter().find(|ready| ready.kind == READY)) {
+        set(PREDICTION_READY, ready.status, &ready.reason, &ready.message);
+        known.push(PREDICTION_READY);
+    }
+    let native = own(seen).and_then(|autoscaler| autoscaler.status.as_ref()?.conditions.as_ref());
+    for native in native.into_iter().flatten() {
+        if let Some(kind) = NATIVE.into_iter().find(|kind| *kind == native.type_) {
+            let holds = match native.status.as_str() {
+                "True" => Holds::True,
+                "False" => Holds::False,
+                _ => Holds::Unknown,
+            };
+            let reason = native.reason.as_deref().filter(|reason| !reason.is_empty()).unwrap_or("Unknown");
+            set(kind, holds, reason, native.message.as_deref().unwrap_or_default());
+            known.push(kind);
+        }
+    }
+    conditions.retain(|condition| known.contains(&condition.kind.as_str()));
+    conditions
+}

@@ -1,0 +1,201 @@
+//! Effective autoscalers, kept by the deployed recommender under the RBAC of `deploy/`, with the control plane's own HPA controller.
+
+use anyhow::{Context as _, Result, ensure};
+use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use api::substitute::Substitute;
+use e2e::eventually;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Resource};
+use serde_json::{Value, json};
+
+use super::room::{PATIENCE, Room};
+
+/// What an effective autoscaler of these tests owns is called so.
+const OWNED: &str = "ehpa-php-apache";
+
+struct Stage(Room);
+
+impl Stage {
+    /// A Deployment of this size whose pods request 100 millicores each and use so much.
+    async fn new(prefix: &str, replicas: u32, cpu: &str) -> Result<Self> {
+        let room = super::room(prefix).await?;
+        room.deploy("php-apache", replicas, cpu, "50Mi").await?;
+        Ok(Self(room))
+    }
+
+    fn api<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.0.client.clone(), &self.0.namespace, &ApiResource::erase::<K>(&()))
+    }
+
+    async fn create<K: Resource<DynamicType = ()>>(&self, name: &str, spec: &Value) -> Result<()> {
+        let object = json!({
+            "apiVersion": K::api_version(&()), "kind": K::kind(&()),
+            "metadata": {"name": name, "annotations": {"plimsoll.dev/recommender": "e2e"}},
+            "spec": spec,
+        });
+        self.api::<K>().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        Ok(())
+    }
+
+    async fn patch_spec(&self, spec: Value) -> Result<()> {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        self.api::<EffectiveHorizontalPodAutoscaler>().patch("php-apache", &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// An object once it is as it should be.
+    async fn when<K>(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let api = self.api::<K>();
+        eventually(what, PATIENCE, async || {
+            let object = serde_json::to_value(api.get(name).await?)?;
+            ensure!(is_so(&object), "{object:#}");
+            Ok(object)
+        })
+        .await
+    }
+
+    async fn gone<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
+        let api = self.api::<K>();
+        eventually("it is gone", PATIENCE, async || {
+            ensure!(api.get_opt(name).await?.is_none(), "{} {name} is still there", K::kind(&()));
+            Ok(())
+        })
+        .await
+    }
+
+    async fn replicas(&self) -> Result<i32> {
+        let deployments: Api<Deployment> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
+        deployments.get("php-apache").await?.spec.replicas.context("a Deployment has replicas")
+    }
+
+    async fn await_event(&self, reason: &str) -> Result<()> {
+        let events: Api<Event> = Api::namespaced(self.0.client.clone(), &self.0.namespace);
+        eventually("people are told", PATIENCE, async || {
+            let all = events.list(&ListParams::default()).await?;
+            let reasons: Vec<_> = all.items.into_iter().filter_map(|event| event.reason).collect();
+            ensure!(reasons.iter().any(|told| told == reason), "{reason} is not among {reasons:?}");
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// The example of Crane's documentation, with `extra`.
+fn documented(extra: &Value) -> Value {
+    let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}});
+    let mut spec = json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "php-apache"},
+        "minReplicas": 1,
+        "maxReplicas": 10,
+        "scaleStrategy": "Auto",
+        "metrics": [{"type": "Resource", "resource": cpu}],
+        "prediction": {
+            "predictionWindowSeconds": 3600,
+            "predictionAlgorithm": {
+                "algorithmType": "dsp", "dsp": {"sampleInterval": "60s", "historyLength": "3d"},
+            },
+        },
+    });
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    spec
+}
+
+fn is_ready(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+fn metrics(object: &Value) -> usize {
+    object["spec"]["metrics"].as_array().map_or(0, Vec::len)
+}
+
+#[tokio::test]
+async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_the_workload_its_size() -> Result<()> {
+    let stage = Stage::new("effective", 2, "50m").await?;
+    stage.create::<EffectiveHorizontalPodAutoscaler>("php-apache", &documented(&json!({}))).await?;
+    let native = stage.when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true).await?;
+    assert_eq!(native["spec"]["scaleTargetRef"]["kind"], "Deployment");
+    assert_eq!((&native["spec"]["maxReplicas"], metrics(&native)), (&json!(10), 1), "nothing is predicted yet");
+    let prediction = stage.when::<TimeSeriesPrediction>(OWNED, "a prediction is made", |_| true).await?;
+    assert_eq!(prediction["spec"]["predictionMetrics"][0]["resourceIdentifier"], "resource.cpu");
+    assert_eq!(prediction["metadata"]["ownerReferences"][0]["name"], "php-apache");
+    stage.await_event("HPACreated").await?;
+
+    let predicted = json!({"status": {"predictionMetrics": [{
+        "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": [{"value": "1", "timestamp": 1}]}],
+    }]}});
+    let api = stage.api::<TimeSeriesPrediction>();
+    api.patch_status(OWNED, &PatchParams::default(), &Patch::Merge(&predicted)).await?;
+    let native = stage.when::<HorizontalPodAutoscaler>(OWNED, "it scales in advance", |it| metrics(it) == 2).await?;
+    let external = &native["spec"]["metrics"][1]["external"];
+    assert_eq!(external["metric"]["name"], "crane_autoscaling_prediction");
+    assert_eq!(external["target"]["averageValue"], "50m", "half of what a pod requests");
+
+    let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 60}});
+    stage.patch_spec(json!({"behavior": behavior, "maxReplicas": 12, "prediction": null})).await?;
+    let is_changed = |it: &Value| it["spec"]["maxReplicas"] == 12 && metrics(it) == 1;
+    let native = stage.when::<HorizontalPodAutoscaler>(OWNED, "what changes is passed on", is_changed).await?;
+    assert_eq!(native["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 60);
+    stage.gone::<TimeSeriesPrediction>(OWNED).await?;
+    stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready).await?;
+
+    stage.api::<EffectiveHorizontalPodAutoscaler>().delete("php-apache", &DeleteParams::default()).await?;
+    stage.gone::<HorizontalPodAutoscaler>(OWNED).await?;
+    assert_eq!(stage.replicas().await?, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_preview_says_what_it_would_do_and_does_it_only_when_told_to() -> Result<()> {
+    let stage = Stage::new("preview", 2, "200m").await?;
+    let spec = documented(&json!({"scaleStrategy": "Preview", "prediction": null}));
+    stage.create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec).await?;
+    let wants_more = |it: &Value| it["status"]["expectReplicas"].as_i64().is_some_and(|replicas| replicas > 2);
+    stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it says that more are needed", wants_more).await?;
+    assert_eq!(stage.replicas().await?, 2, "nothing was done");
+    let is_real = |it: &Value| it["spec"]["replicas"] == 2 && it["status"]["labelSelector"] == "app=php-apache";
+    stage.when::<Substitute>(OWNED, "the substitute has the real size", is_real).await?;
+
+    stage.patch_spec(json!({"specificReplicas": 3})).await?;
+    stage.when::<Deployment>("php-apache", "it has as many as it was told", |it| it["spec"]["replicas"] == 3).await?;
+
+    stage.patch_spec(json!({"scaleStrategy": "Auto"})).await?;
+    let is_real = |it: &Value| it["spec"]["scaleTargetRef"]["kind"] == "Deployment";
+    stage.when::<HorizontalPodAutoscaler>(OWNED, "the workload is scaled itself", is_real).await?;
+    stage.gone::<Substitute>(OWNED).await?;
+    let grows = |it: &Value| it["spec"]["replicas"].as_i64().is_some_and(|replicas| replicas > 3);
+    stage.when::<Deployment>("php-apache", "it grows", grows).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_autoscaler_that_is_there_is_taken_over_and_the_workload_keeps_its_size() -> Result<()> {
+    let stage = Stage::new("adopt", 6, "50m").await?;
+    let native = json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "php-apache"},
+        "minReplicas": 6, "maxReplicas": 7,
+    });
+    stage.create::<HorizontalPodAutoscaler>("mine", &native).await?;
+    let spec = documented(&json!({"prediction": null}));
+    stage.create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec).await?;
+    let is_owned = |it: &Value| it["metadata"]["ownerReferences"][0]["kind"] == "EffectiveHorizontalPodAutoscaler";
+    let native = stage.when::<HorizontalPodAutoscaler>("mine", "it is taken over", is_owned).await?;
+    assert_eq!((&native["spec"]["minReplicas"], &native["spec"]["maxReplicas"]), (&json!(1), &json!(10)));
+    stage.await_event("HPAAdopted").await?;
+    stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready).await?;
+    assert!(stage.api::<HorizontalPodAutoscaler>().get_opt(OWNED).await?.is_none(), "there is no second one");
+    // Its pods use what is wanted of them.
+    let counted = |it: &Value| it["status"]["currentMetrics"].is_array();
+    stage.when::<HorizontalPodAutoscaler>("mine", "it has looked at the pods", counted).await?;
+    assert_eq!(stage.replicas().await?, 6);
+    Ok(())
+}
