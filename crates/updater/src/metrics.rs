@@ -11,7 +11,7 @@ use cluster::{ObjectKey, View};
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-use crate::decide::{Act, Halt, Outcome, Plan, SkipReason, What};
+use crate::decide::{Act, Halt, Hold, Outcome, Plan, SkipReason, What};
 
 const STEP_BUCKETS: [f64; 23] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 120.0,
@@ -37,6 +37,7 @@ pub struct Metrics {
     infeasible: IntCounterVec,
     skipped: IntGaugeVec,
     held: IntGaugeVec,
+    held_objects: IntGaugeVec,
     flying: IntGauge,
     waiting: IntGauge,
     steps: HistogramVec,
@@ -88,6 +89,7 @@ impl Metrics {
                 &object,
             )?,
             skipped: gauge("skipped_pods", "Pods that want another size and do not get it now.", &["reason"])?,
+            held_objects: gauge("held_vpas", "VPA objects whose pods are left alone for now.", &["reason"])?,
             held: gauge("held", "Whether nothing is done at all.", &["reason"])?,
             flying: IntGauge::new(name("acts_in_flight"), "Evictions and resizes without an answer yet.")?,
             waiting: IntGauge::new(name("acts_waiting"), "Evictions and resizes that wait for their turn.")?,
@@ -98,7 +100,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    fn collectors(&self) -> [Box<dyn Collector>; 17] {
+    fn collectors(&self) -> [Box<dyn Collector>; 18] {
         [
             Box::new(self.controlled.clone()),
             Box::new(self.evictable.clone()),
@@ -114,6 +116,7 @@ impl Metrics {
             Box::new(self.infeasible.clone()),
             Box::new(self.skipped.clone()),
             Box::new(self.held.clone()),
+            Box::new(self.held_objects.clone()),
             Box::new(self.flying.clone()),
             Box::new(self.waiting.clone()),
             Box::new(self.steps.clone()),
@@ -152,7 +155,7 @@ impl Metrics {
 
     /// What a pass found.
     pub(crate) fn planned(&self, plan: &Plan, view: &View, classes: &mut Classes) {
-        for gauge in [&self.controlled, &self.evictable, &self.with_evictable, &self.skipped] {
+        for gauge in [&self.controlled, &self.evictable, &self.with_evictable, &self.skipped, &self.held_objects] {
             gauge.reset();
         }
         for gauge in [&self.resizable, &self.with_resizable] {
@@ -172,6 +175,9 @@ impl Metrics {
             self.resizable.with_label_values(&size).add(count(tally.resizable));
             self.with_resizable.with_label_values(&size).add(i64::from(tally.resizable > 0));
             now.insert(tally.autoscaler.clone(), class);
+        }
+        for held in &plan.held {
+            self.held_objects.with_label_values(&[held_object(&held.hold)]).inc();
         }
         for skip in &plan.skips {
             self.skipped.with_label_values(&[skipped(skip.reason)]).inc();
@@ -201,6 +207,14 @@ impl Metrics {
         self.failed_evictions.remove_label_values(&[size, class.mode, EVICTION_ERROR, name, namespace]).ok();
         for reason in [RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR] {
             self.failed_resizes.remove_label_values(&[size, reason, name, namespace]).ok();
+        }
+    }
+
+    /// A pod is not resized, since its node was too small for it before.
+    pub(crate) fn infeasible(&self, autoscaler: &ObjectKey, classes: &Classes) {
+        if let Some(class) = classes.of.get(autoscaler) {
+            let labels = [class.size.as_str(), autoscaler.name.as_str(), autoscaler.namespace.as_str()];
+            self.infeasible.with_label_values(&labels).inc();
         }
     }
 
@@ -266,6 +280,14 @@ fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::QosClass => "qos_class",
         SkipReason::Refused => "refused",
         SkipReason::Reverted => "reverted",
+    }
+}
+
+fn held_object(hold: &Hold) -> &'static str {
+    match hold {
+        Hold::Frozen => "frozen",
+        Hold::OutsideWindow { .. } => "outside_window",
+        Hold::UnreadableWindow(_) => "unreadable_window",
     }
 }
 

@@ -3,11 +3,11 @@
 //! A pass looks at everything, and replaces what the pass before it wanted and what has not begun yet. So of what waits nothing is
 //! ever older than the last change. What has begun counts from then on, until the view shows what came of it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Autoscaler, View};
+use cluster::{Autoscaler, ObjectKey, View};
 use feed::Following;
 use jiff::Timestamp;
 use runtime::throttle::Throttle;
@@ -19,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 use crate::act::Writer;
 use crate::act::event::{Events, News};
 use crate::args::Holding;
-use crate::decide::{Act, Halt, MakeRoom, Memory, Moment, Outcome, Plan, Room, Scene, Settings, What, Why, decide};
+use crate::decide::{
+    Act, Halt, MakeRoom, Memory, Moment, Outcome, Plan, Room, Scene, Settings, Skip, SkipReason, What, Why, decide,
+};
 use crate::heard::{Ear, frozen};
 use crate::hold::{Pulse, Signs, hold};
 use crate::metrics::{Classes, Metrics};
@@ -88,6 +90,8 @@ pub(crate) struct Term {
     evictions: Pace,
     resizes: Pace,
     waiting: VecDeque<Act>,
+    /// Pods whose node was too small for them when the last pass looked.
+    infeasible: BTreeSet<ObjectKey>,
     running: JoinSet<(Act, Option<Arc<Autoscaler>>, Option<Outcome>)>,
     /// When the next pass is due.
     due: Option<Instant>,
@@ -123,6 +127,7 @@ impl Term {
             evictions,
             resizes,
             waiting: VecDeque::new(),
+            infeasible: BTreeSet::new(),
             running: JoinSet::new(),
             due: Some(now),
             rested: now,
@@ -190,6 +195,7 @@ impl Term {
             let plan = decide(&scene, &mut self.memory, &self.rules.settings, now);
             if halt.is_none() {
                 self.tell.metrics.planned(&plan, &view, &mut self.classes);
+                say_infeasible(&plan.skips, &view, &mut self.infeasible, &self.tell, &self.classes);
             }
             (plan, halt, stands_until)
         });
@@ -305,11 +311,32 @@ impl Term {
             (What::Resize { .. }, Outcome::Accepted { .. }, _) => {
                 tracing::info!(pod = %act.pod, autoscaler = %act.autoscaler, why = ?act.why, "resized a pod");
                 self.tell.events.tell(News::resized(&act.pod, &act.pod_uid));
+                if act.why == Why::Revert {
+                    self.tell.events.tell(News::reverted(&act.pod, &act.pod_uid));
+                }
             }
             // What was refused may be possible in another way.
             _ => self.soon(),
         }
     }
+}
+
+/// Tells once of each pod that is not resized because its node was too small before.
+fn say_infeasible(
+    skips: &[Skip],
+    view: &View,
+    known: &mut BTreeSet<ObjectKey>,
+    Tell { metrics, events, .. }: &Tell,
+    classes: &Classes,
+) {
+    let infeasible = || skips.iter().filter(|skip| skip.reason == SkipReason::KnownInfeasible);
+    for skip in infeasible().filter(|skip| !known.contains(&skip.pod)) {
+        metrics.infeasible(&skip.autoscaler, classes);
+        if let Some(pod) = view.pods.get(&skip.pod) {
+            events.tell(News::skipped(&skip.pod, &pod.uid));
+        }
+    }
+    *known = infeasible().map(|skip| skip.pod.clone()).collect();
 }
 
 async fn heard(feed: &mut Option<watch::Receiver<Following>>) {

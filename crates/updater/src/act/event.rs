@@ -55,6 +55,21 @@ impl News {
         Self::normal(pod_reference(&room.pod, &room.pod_uid), "MakeRoom", "Evict", note)
     }
 
+    /// A pod was killed for want of memory after it was made smaller, and gets back what it had.
+    pub(crate) fn reverted(pod: &ObjectKey, uid: &str) -> Self {
+        let note = "Pod was killed for want of memory after it was resized; it gets back what it had and keeps that.";
+        Self {
+            kind: EventType::Warning,
+            ..Self::normal(pod_reference(pod, uid), "ResizeReverted", "Resize", note.to_owned())
+        }
+    }
+
+    /// A pod is not resized, since its node was too small for it before.
+    pub(crate) fn skipped(pod: &ObjectKey, uid: &str) -> Self {
+        let note = "Previously recorded in-place update was infeasible, current recommendation is not lower than previous, skipping resize";
+        Self::normal(pod_reference(pod, uid), "InPlaceResizeSkipped", "Resize", note.to_owned())
+    }
+
     fn normal(about: ObjectReference, reason: &'static str, action: &'static str, note: String) -> Self {
         Self { about, kind: EventType::Normal, reason, action, note }
     }
