@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench accuracy bench-feed bench-scale fuzz certs manifests bench-webhook
+.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -30,6 +30,10 @@ bench-webhook: ## latency and throughput of the webhook over TLS, with a pod mat
 bench-scale: ## the recommender before a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
 	cargo build --locked --release --workspace --bins
 	target/release/scale
+
+bench-updater: ## 2,000 pods of 1,000 VPA objects (VPAS=N) on a real control plane, all evicted and made anew with their new sizes
+	cargo build --locked --release --workspace --bins
+	target/release/evictions
 
 fuzz: ## a million odd reviews to the webhook: no panic, no pod refused, no patch that does not apply
 	PLIMSOLL_HOSTILE_REVIEWS=1000000 cargo test -q --locked --release -p webhook --test reviews -- --nocapture hostile

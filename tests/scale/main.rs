@@ -3,7 +3,6 @@
 //!
 //! `VPAS` objects (10,000 if absent) with two pods each. The numbers are of the release build; `make bench-scale` makes it.
 
-mod load;
 mod population;
 
 use std::collections::BTreeMap;
@@ -13,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::{deploy, leader, metric, process, scrape};
-use e2e::{eventually, kubectl_in, program, repository};
+use e2e::{eventually, kubectl_in, load, program, repository};
 use sandbox::{Options, Sandbox};
 use tokio::time::Instant;
 
@@ -91,7 +90,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         Ok(metric(&leader, STATUS_WRITES).await? + metric(&leader, CHECKPOINT_WRITES).await?)
     };
     let started = Instant::now();
-    let (used_before, written_before) = (load::processor_seconds(sandbox, PROGRAM, process)?, writes().await?);
+    let (used_before, written_before) = (load::processor_seconds(sandbox, &[(PROGRAM, process)])?, writes().await?);
     let before = steps(&scrape(&leader).await?)?;
     let times = |steps: &BTreeMap<String, Step>, name| steps.get(name).map_or(0.0, |step: &Step| step.count);
     eventually("some more rounds are over", PATIENCE, async || {
@@ -105,7 +104,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     .await?;
     let after = steps(&scrape(&leader).await?)?;
     let took = seconds(started);
-    let (used_after, written_after) = (load::processor_seconds(sandbox, PROGRAM, process)?, writes().await?);
+    let (used_after, written_after) = (load::processor_seconds(sandbox, &[(PROGRAM, process)])?, writes().await?);
     println!("\n  step, seconds on average");
     let mut full_loop = 0.0;
     for (name, step) in after.iter().filter(|(name, _)| *name != "total") {

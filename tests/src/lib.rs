@@ -6,6 +6,7 @@ mod control_plane;
 pub mod deployed;
 mod eventually;
 mod kubectl;
+pub mod load;
 mod namespace;
 
 pub use certificates::{FEED_SERVER, feed_certificates};

@@ -134,6 +134,8 @@ impl Setting<'_> {
             // The default of 20 makes it spend 4 s on the service accounts of its controllers before it starts them.
             .with("kube-api-qps", "500")
             .with("kube-api-burst", "1000")
+            // The default of 5 lets thousands of pods that are replaced at a time wait for it.
+            .with("concurrent-replicaset-syncs", "50")
             // The default of 15 s would make every test of the HPA wait.
             .with("horizontal-pod-autoscaler-sync-period", "2s")
     }

@@ -9,9 +9,12 @@ use sandbox::{Component, Sandbox};
 /// `/proc` counts processor time in hundredths of a second (`USER_HZ`, the same on every Linux that Rust supports).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Seconds of processor time that each process has used since it started, by its name.
-pub(crate) fn processor_seconds(sandbox: &Sandbox, program: &str, process: u32) -> Result<BTreeMap<String, f64>> {
-    let mut seconds = BTreeMap::from([(program.to_owned(), used(process)?)]);
+/// Seconds of processor time that each component and each of these processes has used since it started, by its name.
+pub fn processor_seconds(sandbox: &Sandbox, programs: &[(&str, u32)]) -> Result<BTreeMap<String, f64>> {
+    let mut seconds = BTreeMap::new();
+    for (program, process) in programs {
+        seconds.insert((*program).to_owned(), used(*process)?);
+    }
     for component in Component::ALL {
         if let Some(process) = sandbox.status(component)?.process {
             seconds.insert(component.to_string(), used(process.pid)?);
@@ -31,7 +34,7 @@ fn used(process: u32) -> Result<f64> {
 }
 
 /// Resident memory of a process in megabytes, now and at most.
-pub(crate) fn resident(process: u32) -> Result<(f64, f64)> {
+pub fn resident(process: u32) -> Result<(f64, f64)> {
     let path = format!("/proc/{process}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
     let megabytes = |name| -> Result<f64> {

@@ -1,0 +1,148 @@
+//! The updater and the webhook, deployed as in production, before 1,000 VPA objects (`VPAS`) with two pods each that all have to be
+//! evicted: how long that takes, until each of them was made anew with its new size. One of two pods may be away at a time.
+//!
+//! Upstream's own benchmark of the same says 98.8 s for half of the pods (`test/benchmark/README.md`, `xxlarge`). The numbers are of the release
+//! build; `make bench-updater` makes it.
+
+mod population;
+
+use std::env;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use e2e::deployed::{Replica, UPDATER, UPDATER_PORT, deploy_these, leader_with, metric, process, replicas_of, scrape};
+use e2e::{eventually, kubectl_in, load, program, repository};
+use sandbox::{Options, Sandbox};
+use tokio::time::{Instant, timeout};
+
+const DEFAULT_VPAS: usize = 1_000;
+/// A node of the sandbox takes 1,000 pods.
+const PODS_PER_NODE: usize = 900;
+const PATIENCE: Duration = Duration::from_mins(10);
+const WEBHOOK: &str = "app.kubernetes.io/name=webhook";
+const WEBHOOK_PORT: u16 = 8944;
+const STOP: [&str; 3] = ["-n", "plimsoll-system", "plimsoll-stop"];
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tokio::select! {
+        result = run() => match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("Error: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+        // The sandbox goes down with this process.
+        _ = tokio::signal::ctrl_c() => ExitCode::from(130),
+    }
+}
+
+async fn run() -> Result<()> {
+    let vpas = match env::var("VPAS") {
+        Ok(text) => text.parse().with_context(|| format!("VPAS={text}"))?,
+        Err(_) => DEFAULT_VPAS,
+    };
+    // Twice as many as run at a time: the old ones are still there for a moment.
+    let nodes = (2 * vpas * population::REPLICAS).div_ceil(PODS_PER_NODE).max(1);
+    let options = Options {
+        nodes: nodes.try_into().context("VPAS is too large")?,
+        ..Options::new("evictions", program("sandbox")?)
+    };
+    let sandbox = Sandbox::up(options, |step| println!("  {step}")).await?;
+    let measured = measure(&sandbox, vpas).await;
+    if measured.is_err() {
+        eprintln!("Logs until now are in {}", sandbox.logs_dir().display());
+    }
+    sandbox.down().await?;
+    measured
+}
+
+async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
+    for folder in ["deploy/crds", "tests/evictions"] {
+        let path = repository().join(folder);
+        let path = path.to_str().context("the repository's path is text")?;
+        if folder == "deploy/crds" {
+            kubectl_in(sandbox, &["apply", "--server-side", "-k", path]).await?;
+        } else {
+            deploy_these(sandbox, folder, UPDATER).await?;
+            deploy_these(sandbox, folder, WEBHOOK).await?;
+        }
+    }
+    let [option, namespace, name] = STOP;
+    kubectl_in(sandbox, &[option, namespace, "create", "configmap", name]).await?;
+    let client = sandbox.client().await?;
+    let updater = leader_with(&client, UPDATER, UPDATER_PORT).await?;
+    let Some(webhook) = replicas_of(&client, WEBHOOK, WEBHOOK_PORT).await?.pop() else { bail!("no webhook") };
+    let pods = vpas * population::REPLICAS;
+    let started = Instant::now();
+    let mut population = population::make(&client, vpas).await?;
+    println!("  {vpas} VPA objects and {pods} pods after {:.0} s", started.elapsed().as_secs_f64());
+    eventually("only the switch holds the updater", PATIENCE, async || {
+        let metrics = scrape(&updater).await?;
+        ensure!(metrics.contains("vpa_updater_held{reason=\"stopped\"} 1"), "it does not");
+        Ok(())
+    })
+    .await?;
+
+    let processes = [
+        ("updater", process(&client, &updater).await?),
+        ("webhook", process(&client, &webhook).await?),
+        ("this measurement", std::process::id()),
+    ];
+    let before = load::processor_seconds(sandbox, &processes)?;
+    let started = Instant::now();
+    kubectl_in(sandbox, &[option, namespace, "delete", "configmap", name]).await?;
+    timeout(PATIENCE, population.evicted(pods)).await.context("all are evicted")??;
+    let evicted = started.elapsed().as_secs_f64();
+    timeout(PATIENCE, population.renewed(pods)).await.context("all are made anew")??;
+    let renewed = started.elapsed().as_secs_f64();
+    let after = load::processor_seconds(sandbox, &processes)?;
+    eventually("the updater has nothing left to do", PATIENCE, async || {
+        let left = metric(&updater, "vpa_updater_acts_in_flight").await?
+            + metric(&updater, "vpa_updater_acts_waiting").await?;
+        ensure!(left == 0.0, "{left} acts are left");
+        Ok(())
+    })
+    .await?;
+    let count = metric(&updater, "vpa_updater_evicted_pods_total").await?;
+    println!(
+        "\n  {count} pods evicted after {evicted:.2} s, the last one made anew with its new size after {renewed:.2} s"
+    );
+    println!("  fewest pods of a workload that were ready at a time: {}", population.fewest());
+    report(&updater).await?;
+    println!("  meanwhile, of the machine's {} cores", std::thread::available_parallelism()?);
+    for (name, after) in after {
+        let used = after - before.get(&name).copied().unwrap_or(0.0);
+        println!("    {name:<24} {:>5.2}   ({used:.2} s)", used / renewed);
+    }
+    ensure!(count >= pods as f64, "{count} of {pods} were evicted");
+    ensure!(population.fewest() >= 1, "a workload had no pod that was ready");
+    Ok(())
+}
+
+/// What the updater measured itself.
+async fn report(updater: &Replica) -> Result<()> {
+    let metrics = scrape(updater).await?;
+    let value = |series: &str| -> f64 {
+        let lines = metrics.lines().filter_map(|line| line.strip_prefix(series));
+        lines.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    };
+    println!("  step of the updater's loop, seconds in all, times");
+    for step in ["ListPods", "FilterPods", "EvictPods", "total"] {
+        let series = |kind: &str| format!("vpa_updater_execution_latency_seconds_{kind}{{step=\"{step}\"}}");
+        println!("    {step:<12} {:>8.3} {:>8}", value(&series("sum")), value(&series("count")));
+    }
+    let asked = |kind: &str| {
+        let series = format!("rest_client_request_duration_seconds_{kind}{{");
+        let lines = metrics.lines().filter(|line| line.starts_with(&series) && line.contains("verb=\"POST\""));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+    };
+    let (sum, count) = (asked("sum"), asked("count"));
+    println!(
+        "  the API server took {:.0} ms for an eviction or an event on average, {count} of them",
+        1e3 * sum / count
+    );
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! `ReplicaSet`s of two small pods with a VPA object each that recommends more, and what a watch sees of their pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use api::vpa::VerticalPodAutoscaler;
+use e2e::{eventually, namespace};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// Pods of one workload.
+pub(crate) const REPLICAS: usize = 2;
+/// Requests under way at the same time.
+const PARALLEL: usize = 50;
+const PATIENCE: Duration = Duration::from_mins(10);
+/// What is recommended; upstream's benchmark has its minimum of 25m and 250Mi.
+const CPU: &str = "25m";
+
+/// The workloads as a watch sees them.
+pub(crate) struct Population {
+    seen: watch::Receiver<Seen>,
+}
+
+/// Whether a pod is ready, and whether it has the new size.
+type Standing = (bool, bool);
+
+#[derive(Default)]
+struct Seen {
+    /// By workload and name.
+    pods: BTreeMap<String, BTreeMap<String, Standing>>,
+    /// Old pods that were seen to go.
+    gone: BTreeSet<String>,
+    /// How many are ready and have the new size.
+    renewed: usize,
+    is_counting: bool,
+    fewest: Option<usize>,
+}
+
+/// Makes so many workloads and waits until their pods run.
+pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population> {
+    let namespace = namespace(client, "benchmark").await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
+    eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
+    let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &namespace);
+    let (told, mut seen) = watch::channel(Seen::default());
+    tokio::spawn(follow(Api::namespaced(client.clone(), &namespace), told.clone()));
+    let names: Vec<String> = (0..workloads).map(|number| format!("workload-{number}")).collect();
+    let made = stream::iter(&names).map(|name| {
+        let sets = sets.clone();
+        async move {
+            let object = json!({
+                "metadata": {"name": name},
+                "spec": {
+                    "replicas": REPLICAS,
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": {
+                        "metadata": {"labels": {"app": name}},
+                        "spec": {"containers": [{
+                            "name": "app", "image": "registry.example.com/app",
+                            "resources": {"requests": {"cpu": "10m", "memory": "10Mi"}},
+                        }]},
+                    },
+                },
+            });
+            sets.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+            anyhow::Ok(())
+        }
+    });
+    made.buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await.context("make ReplicaSets")?;
+    let is_there = |seen: &Seen| seen.pods.values().map(ready).sum::<usize>() == workloads * REPLICAS;
+    timeout(PATIENCE, seen.wait_for(is_there)).await.context("all pods run")??;
+    let objects: Api<VerticalPodAutoscaler> = Api::namespaced(client.clone(), &namespace);
+    let made = stream::iter(&names).map(|name| recommend(&objects, name));
+    made.buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await.context("make VPA objects")?;
+    told.send_modify(|seen| seen.is_counting = true);
+    Ok(Population { seen })
+}
+
+async fn recommend(objects: &Api<VerticalPodAutoscaler>, name: &str) -> Result<()> {
+    let object = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name},
+            "updatePolicy": {"updateMode": "Recreate"},
+        },
+    });
+    objects.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    let size = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
+    let container = json!({
+        "containerName": "app", "target": size(CPU, "250Mi"), "uncappedTarget": size(CPU, "250Mi"),
+        "lowerBound": size("20m", "200Mi"), "upperBound": size("1", "1Gi"),
+    });
+    let status = json!({"status": {"recommendation": {"containerRecommendations": [container]}, "conditions": []}});
+    objects.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
+    Ok(())
+}
+
+async fn follow(pods: Api<Pod>, told: watch::Sender<Seen>) -> Result<(), watcher::Error> {
+    watcher(pods, watcher::Config::default())
+        .try_for_each(async |event| {
+            match event {
+                Event::InitApply(pod) | Event::Apply(pod) => told.send_modify(|seen| seen.apply(&pod)),
+                Event::Delete(pod) => told.send_modify(|seen| seen.delete(&pod)),
+                Event::Init | Event::InitDone => {}
+            }
+            Ok(())
+        })
+        .await
+}
+
+fn ready(pods: &BTreeMap<String, Standing>) -> usize {
+    pods.values().filter(|(is_ready, _)| *is_ready).count()
+}
+
+impl Seen {
+    fn apply(&mut self, pod: &Pod) {
+        let Some(workload) = pod.labels().get("app") else { return };
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let is_going = pod.metadata.deletion_timestamp.is_some();
+        let is_ready = !is_going
+            && conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+        let is_new = is_new(pod);
+        if is_going && !is_new {
+            self.gone.insert(pod.name_any());
+        }
+        let before = self.pods.entry(workload.clone()).or_default().insert(pod.name_any(), (is_ready, is_new));
+        self.renewed += usize::from(is_ready && is_new);
+        self.renewed -= usize::from(before == Some((true, true)));
+        self.note(workload);
+    }
+
+    fn delete(&mut self, pod: &Pod) {
+        let Some(workload) = pod.labels().get("app") else { return };
+        if !is_new(pod) {
+            self.gone.insert(pod.name_any());
+        }
+        let before = self.pods.get_mut(workload).and_then(|pods| pods.remove(&pod.name_any()));
+        self.renewed -= usize::from(before == Some((true, true)));
+        self.note(workload);
+    }
+
+    fn note(&mut self, workload: &str) {
+        if self.is_counting {
+            let available = self.pods.get(workload).map_or(0, ready);
+            self.fewest = Some(self.fewest.map_or(available, |fewest| fewest.min(available)));
+        }
+    }
+}
+
+fn is_new(pod: &Pod) -> bool {
+    let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+    let requests = container.and_then(|container| container.resources.as_ref()?.requests.as_ref());
+    requests.is_some_and(|requests| requests.get("cpu").is_some_and(|cpu| cpu.0 == CPU))
+}
+
+impl Population {
+    /// Returns once so many old pods were seen to go.
+    pub(crate) async fn evicted(&mut self, pods: usize) -> Result<()> {
+        self.seen.wait_for(|seen| seen.gone.len() >= pods).await?;
+        Ok(())
+    }
+
+    /// Returns once so many pods are ready and have the new size.
+    pub(crate) async fn renewed(&mut self, pods: usize) -> Result<()> {
+        self.seen.wait_for(|seen| seen.renewed >= pods).await?;
+        Ok(())
+    }
+
+    /// How few pods of a workload were ever ready.
+    pub(crate) fn fewest(&self) -> usize {
+        self.seen.borrow().fewest.unwrap_or(REPLICAS)
+    }
+}
