@@ -3,6 +3,7 @@
 //! meanwhile.
 
 mod failures;
+mod in_place;
 mod modes;
 mod stage;
 mod watching;

@@ -47,7 +47,7 @@ async fn a_kill_becomes_a_new_target_in_the_status_and_on_the_feed_within_half_a
 }
 
 /// Prints the distribution and gives its 99th percentile: the least latency that 99 % do not exceed.
-fn distribution(place: &str, mut latencies: Vec<Duration>) -> Duration {
+pub(crate) fn distribution(place: &str, mut latencies: Vec<Duration>) -> Duration {
     latencies.sort();
     let percentile = |percent: usize| latencies[(latencies.len() * percent).div_ceil(100).max(1) - 1];
     let columns = [("min", 0), ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100)];

@@ -1,4 +1,4 @@
-//! How fast a kill for want of memory becomes a new target, and that none is lost. In a binary of its own, so that no other
+//! How fast a kill for want of memory becomes a new target, and a pod with more memory, and that none is lost. In a binary of its own, so that no other
 //! test runs at the same time.
 
 mod before_start;
@@ -6,4 +6,5 @@ mod burst;
 mod crowd;
 mod latency;
 mod listening;
+mod moved;
 mod stage;

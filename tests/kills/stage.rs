@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, ServiceAccount};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
+use model::{Memory, Quantity};
 use rustls::ClientConfig;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
@@ -27,7 +28,7 @@ pub(crate) struct Stage {
     pub(crate) namespace: String,
     /// For the feed.
     pub(crate) tls: Arc<ClientConfig>,
-    pods: Api<Pod>,
+    pub(crate) pods: Api<Pod>,
     _turn: MutexGuard<'static, Option<Arc<ClientConfig>>>,
 }
 
@@ -50,20 +51,28 @@ impl Stage {
 
     /// Makes workloads that request so much memory, and waits until each has a recommendation.
     pub(crate) async fn populate(&self, names: &[String], requested_mib: u64) -> Result<()> {
-        let make = stream::iter(names).map(|name| self.make(name, requested_mib));
+        self.populate_with(names, requested_mib, &json!({})).await
+    }
+
+    /// The same, with an update policy.
+    pub(crate) async fn populate_with(&self, names: &[String], requested_mib: u64, policy: &Value) -> Result<()> {
+        let make = stream::iter(names).map(|name| self.make(name, requested_mib, policy));
         make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
         let objects = self.objects();
         eventually("each object has a recommendation and each pod runs", PATIENCE, async || {
             let list = objects.list(&ListParams::default()).await?;
-            let provided = list.iter().filter(|object| memory_target(object).is_some()).count();
-            let running = self.pods.list(&ListParams::default()).await?.iter().filter(|pod| runs(pod)).count();
+            let is_one = |object: &&VerticalPodAutoscaler| names.contains(&object.name_any());
+            let provided = list.iter().filter(is_one).filter(|object| memory_target(object).is_some()).count();
+            let pods = self.pods.list(&ListParams::default()).await?;
+            let is_one = |pod: &&Pod| pod.labels().get("app").is_some_and(|app| names.contains(app));
+            let running = pods.iter().filter(is_one).filter(|pod| runs(pod)).count();
             ensure!(provided == names.len() && running == names.len(), "{provided} have one, {running} run");
             Ok(())
         })
         .await
     }
 
-    async fn make(&self, name: &str, requested_mib: u64) -> Result<()> {
+    async fn make(&self, name: &str, requested_mib: u64, policy: &Value) -> Result<()> {
         let labels = json!({"app": name});
         let container = json!({
             "name": "app",
@@ -83,16 +92,17 @@ impl Stage {
         });
         let replica_sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
         replica_sets.create(&PostParams::default(), &serde_json::from_value(replica_set)?).await?;
-        self.autoscale(name, name).await
+        self.autoscale(name, name, policy).await
     }
 
-    async fn autoscale(&self, name: &str, target: &str) -> Result<()> {
+    async fn autoscale(&self, name: &str, target: &str, policy: &Value) -> Result<()> {
         let autoscaler = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
             "metadata": {"name": name},
             "spec": {
                 "targetRef": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": target},
                 "recommenders": [{"name": "e2e"}],
+                "updatePolicy": policy,
             },
         });
         self.objects().create(&PostParams::default(), &serde_json::from_value(autoscaler)?).await?;
@@ -102,7 +112,8 @@ impl Stage {
     /// Makes so many objects without a workload. Each gets a status that says so.
     pub(crate) async fn crowd(&self, count: usize) -> Result<()> {
         let names: Vec<String> = (0..count).map(|number| format!("crowd-{number}")).collect();
-        let make = stream::iter(&names).map(|name| self.autoscale(name, "gone"));
+        let none = json!({});
+        let make = stream::iter(&names).map(|name| self.autoscale(name, "gone", &none));
         make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await.map(drop)
     }
 
@@ -132,8 +143,32 @@ impl Stage {
         Ok(self.pods.list(&ListParams::default()).await?.items)
     }
 
+    /// The pod of a workload, once it asks for what is recommended.
+    pub(crate) async fn settled(&self, workload: &str) -> Result<()> {
+        eventually("the pod asks for what is recommended", PATIENCE, async || {
+            let target = memory_target(&self.objects().get(workload).await?).context("no target")?;
+            let pod = self.running(workload).await?;
+            let requests = container(&pod).and_then(|status| status.resources.as_ref()?.requests.clone());
+            let memory: Quantity = requests.as_ref().and_then(|list| list.get("memory")).context("none")?.0.parse()?;
+            let asks = Memory::from(&memory).bytes();
+            ensure!(asks == target, "it asks for {asks} and not for {target}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends the pod's container with what it has in its request.
+    pub(crate) async fn kill_as_it_is(&self, pod: &Pod) -> Result<()> {
+        let resources = container(pod).and_then(|status| status.resources.as_ref()).context("it has a size")?;
+        self.end(pod, &serde_json::to_value(resources)?).await
+    }
+
     /// Ends the pod's container as a kubelet tells it after a kill for want of memory, when it had so much in its request.
     pub(crate) async fn kill(&self, pod: &Pod, requested_mib: u64) -> Result<()> {
+        self.end(pod, &requests(requested_mib)).await
+    }
+
+    async fn end(&self, pod: &Pod, resources: &Value) -> Result<()> {
         let now = Timestamp::from_second(Timestamp::now().as_second())?.to_string();
         let status = container(pod).context("it has a container")?;
         let end = json!({
@@ -142,7 +177,7 @@ impl Stage {
         });
         let patch: json_patch::Patch = serde_json::from_value(json!([
             {"op": "replace", "path": "/status/containerStatuses/0/ready", "value": false},
-            {"op": "add", "path": "/status/containerStatuses/0/resources", "value": requests(requested_mib)},
+            {"op": "add", "path": "/status/containerStatuses/0/resources", "value": resources},
             {"op": "replace", "path": "/status/containerStatuses/0/state", "value": {"terminated": end}},
         ]))?;
         self.pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Json::<()>(patch)).await?;

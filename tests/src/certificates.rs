@@ -1,4 +1,4 @@
-//! Certificates for the recommender's feed and for one of its readers, made anew in each run.
+//! Certificates for the recommender's feed and for its readers, made anew in each run.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub const FEED_SERVER: &str = "plimsoll-recommender";
 /// A name that the feed lets in.
 const CLIENT: &str = "plimsoll-updater";
 
-/// Puts the server's certificate into its Secret and gives what a client needs.
+/// Puts the certificates of the server and of the suite's readers into their Secrets, and gives what a client needs.
 pub async fn feed_certificates(client: &Client) -> Result<Arc<ClientConfig>> {
     let mut params = CertificateParams::new([])?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -31,6 +31,13 @@ pub async fn feed_certificates(client: &Client) -> Result<Arc<ClientConfig>> {
     let secret = json!({"metadata": {"name": "plimsoll-recommender-feed-tls"}, "stringData": data});
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
     secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
+    for reader in ["plimsoll-updater", "plimsoll-webhook"] {
+        let key = KeyPair::generate()?;
+        let own = CertificateParams::new([reader.to_owned()])?.signed_by(&key, &issuer)?;
+        let data = json!({"ca.crt": authority.pem(), "tls.crt": own.pem(), "tls.key": key.serialize_pem()});
+        let secret = json!({"metadata": {"name": format!("{reader}-feed-tls")}, "stringData": data});
+        secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
+    }
 
     let key = KeyPair::generate()?;
     let own = CertificateParams::new([CLIENT.to_owned()])?.signed_by(&key, &issuer)?;

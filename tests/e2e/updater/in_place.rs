@@ -1,0 +1,91 @@
+//! Pods that are resized where they run, and what becomes of those whose node is too small.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{eventually, kubectl_in};
+use kube::ResourceExt as _;
+use kube::api::ListParams;
+use serde_json::json;
+
+use super::stage::{LARGE, PATIENCE, SMALL, Stage};
+use super::watching::Watching;
+
+const REPLICAS: usize = 3;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_are_resized_where_they_run_and_made_anew_only_where_the_mode_allows_it() -> Result<()> {
+    let stage = Stage::take("in-place").await?;
+    let heart = stage.heart();
+    let too_small = json!({"sandbox.plimsoll.dev/resize": "Infeasible"});
+    let workloads = [
+        ("either", "InPlaceOrRecreate", json!({})),
+        ("only", "InPlace", json!({})),
+        ("small-node", "InPlaceOrRecreate", too_small.clone()),
+        ("stays", "InPlace", too_small),
+    ];
+    let mut before = BTreeMap::new();
+    for (workload, _, annotations) in &workloads {
+        stage.workload(workload, REPLICAS, annotations).await?;
+        before.insert(*workload, uids(&stage, workload).await?);
+    }
+    let watching = Watching::of(stage.pods.clone()).await?;
+    for (workload, mode, _) in &workloads {
+        stage.autoscale(workload, &json!({"updateMode": mode})).await?;
+    }
+    for workload in ["either", "only"] {
+        stage.all_large(workload, REPLICAS).await?;
+        ensure!(uids(&stage, workload).await? == before[workload], "{workload}: they are the same pods");
+        ensure!(
+            watching.fewest(workload).is_none_or(|fewest| fewest == REPLICAS),
+            "{workload}: all of them always served"
+        );
+        for pod in stage.pods.list(&ListParams::default().labels(&format!("app={workload}"))).await? {
+            ensure!(
+                pod.annotations().get("vpaInPlaceUpdated").is_some_and(|value| value == "true"),
+                "{}",
+                pod.name_any()
+            );
+        }
+    }
+    eventually("the pods on small nodes are made anew", PATIENCE, async || {
+        let now = uids(&stage, "small-node").await?;
+        ensure!(now.iter().all(|uid| !before["small-node"].contains(uid)), "some are the old ones");
+        Ok(())
+    })
+    .await?;
+    ensure!(watching.fewest("small-node") == Some(REPLICAS - 1), "{:?} were left", watching.fewest("small-node"));
+    eventually("the others were asked to grow", PATIENCE, async || {
+        let list = stage.pods.list(&ListParams::default().labels("app=stays")).await?;
+        let wanted =
+            list.iter().filter_map(|pod| pod.spec.as_ref()?.containers.first()?.resources.as_ref()?.requests.as_ref());
+        let large = wanted.filter(|requests| requests.get("cpu").is_some_and(|cpu| cpu.0 == LARGE)).count();
+        ensure!(large > 0, "none of {} was", list.items.len());
+        Ok(())
+    })
+    .await?;
+    ensure!(uids(&stage, "stays").await? == before["stays"], "they are the same pods");
+    ensure!(stage.sizes("stays").await?.iter().all(|(_, cpu)| cpu == SMALL), "they have the size that they had");
+    told(&stage).await?;
+    heart.stop().await
+}
+
+async fn uids(stage: &Stage, workload: &str) -> Result<Vec<String>> {
+    let mut uids: Vec<String> = stage.sizes(workload).await?.into_iter().map(|(uid, _)| uid).collect();
+    uids.sort();
+    Ok(uids)
+}
+
+/// Upstream's event.
+async fn told(stage: &Stage) -> Result<()> {
+    eventually("events tell of it", PATIENCE, async || {
+        let columns = "custom-columns=REASON:.reason,SOURCE:.reportingComponent,MESSAGE:.message";
+        let printed =
+            kubectl_in(stage.sandbox()?, &["-n", &stage.namespace, "get", "events", "-o", columns, "--no-headers"])
+                .await?;
+        let line = printed.lines().find(|line| line.contains("InPlaceResizedByVPA")).context(printed.clone())?;
+        ensure!(line.contains("vpa-updater") && line.contains("Pod was resized in place by VPA Updater."), "{line}");
+        Ok(())
+    })
+    .await
+}

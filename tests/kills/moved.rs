@@ -1,0 +1,119 @@
+//! From a kill for want of memory to a pod with more memory, made anew or resized where it runs: recommender, feed, updater and
+//! webhook as real processes.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deployed::{UPDATER, UPDATER_PORT, leader_with, scrape};
+use e2e::{eventually, kubectl};
+use futures::TryStreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
+use model::{Memory, Quantity};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::latency::distribution;
+use crate::stage::{PATIENCE, Stage};
+
+/// Of each mode.
+const WORKLOADS: usize = 5;
+const KILLS: usize = 25;
+/// Not measured: connections are made, and code is run for the first time.
+const WARM_UP: usize = 5;
+const REQUESTED_MIB: u64 = 300;
+const MOST: Duration = Duration::from_secs(2);
+
+/// By workload, the pod that is there and the memory in effect, in bytes.
+type Sizes = BTreeMap<String, (String, i64)>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_pod_has_more_memory_within_two_seconds() -> Result<()> {
+    let stage = Stage::take("moved").await?;
+    scale(2).await?;
+    let outcome = closed_loop(&stage).await;
+    scale(0).await?;
+    outcome
+}
+
+/// The updater and the webhook; the recommender is there anyway.
+async fn scale(replicas: usize) -> Result<()> {
+    let replicas = format!("--replicas={replicas}");
+    for deployment in ["deployment/plimsoll-updater", "deployment/plimsoll-webhook"] {
+        kubectl(&["-n", "plimsoll-system", "scale", &replicas, deployment]).await?;
+    }
+    Ok(())
+}
+
+async fn closed_loop(stage: &Stage) -> Result<()> {
+    let leader = leader_with(&stage.client, UPDATER, UPDATER_PORT).await?;
+    eventually("the updater hears the webhook", PATIENCE, async || {
+        let metrics = scrape(&leader).await?;
+        let is_held = metrics.lines().any(|line| line.starts_with("vpa_updater_held") && line.ends_with(" 1"));
+        ensure!(!is_held, "it does nothing");
+        Ok(())
+    })
+    .await?;
+    let (told, mut sizes) = watch::channel(Sizes::new());
+    let following = tokio::spawn(follow(stage.pods.clone(), told));
+    let mut slowest = Vec::new();
+    for (mode, how) in [("Recreate", "a new pod"), ("InPlaceOrRecreate", "a resized pod")] {
+        let prefix = mode.to_lowercase();
+        let names: Vec<String> = (0..WORKLOADS).map(|number| format!("{prefix}-{number}")).collect();
+        stage.populate_with(&names, REQUESTED_MIB, &json!({"updateMode": mode, "minReplicas": 1})).await?;
+        // Their first size, once all that the recommender knows of them is in the pods.
+        for name in &names {
+            stage.settled(name).await?;
+        }
+        let mut latencies = Vec::new();
+        for number in 0..WARM_UP + KILLS {
+            let name = &names[number % WORKLOADS];
+            let pod = stage.running(name).await?;
+            let uid = pod.uid().context("it has one")?;
+            let (_, before) = sizes.borrow_and_update().get(name).cloned().context("it was seen")?;
+            let killed = Instant::now();
+            stage.kill_as_it_is(&pod).await?;
+            let is_larger = |sizes: &Sizes| sizes.get(name).is_some_and(|(_, memory)| *memory > before);
+            let larger =
+                timeout(PATIENCE, sizes.wait_for(is_larger)).await.with_context(|| format!("{name} grows"))??;
+            let latency = killed.elapsed();
+            let is_same = larger.get(name).is_some_and(|(now, _)| *now == uid);
+            drop(larger);
+            ensure!(is_same == (mode == "InPlaceOrRecreate"), "{name}: not {how}");
+            if number >= WARM_UP {
+                latencies.push(latency);
+            }
+        }
+        slowest.push((how, distribution(how, latencies)));
+    }
+    following.abort();
+    for (how, slowest) in slowest {
+        ensure!(slowest <= MOST, "the 99th percentile to {how} is {slowest:?}");
+    }
+    Ok(())
+}
+
+async fn follow(pods: Api<Pod>, told: watch::Sender<Sizes>) -> Result<()> {
+    let events = watcher(pods, watcher::Config::default()).default_backoff().applied_objects();
+    let note = async |pod: Pod| {
+        let workload = pod.labels().get("app").cloned();
+        let is_live = pod.metadata.deletion_timestamp.is_none();
+        if let (Some(workload), Some(memory), true) = (workload, in_effect(&pod), is_live) {
+            told.send_modify(|sizes| {
+                sizes.insert(workload, (pod.uid().unwrap_or_default(), memory));
+            });
+        }
+        Ok(())
+    };
+    Ok(events.try_for_each(note).await?)
+}
+
+/// The memory that the pod's container has, as the kubelet says.
+fn in_effect(pod: &Pod) -> Option<i64> {
+    let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
+    let memory: Quantity = status.resources.as_ref()?.requests.as_ref()?.get("memory")?.0.parse().ok()?;
+    Some(Memory::from(&memory).bytes())
+}
