@@ -7,7 +7,7 @@
 
 use api::vpa::{
     CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, Conditions, ContainerScalingMode, FETCHING_HISTORY, NO_PODS_MATCHED,
-    RECOMMENDATION_PROVIDED, RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerStatus,
+    RECOMMENDATION_PROVIDED, RecommendedPodResources, SOURCE_STALE, VerticalPodAutoscaler, VerticalPodAutoscalerStatus,
 };
 use jiff::Timestamp;
 use model::Recommendation;
@@ -22,6 +22,11 @@ const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
 /// A condition that upstream does not have: annotations ask for what cannot be had, and the default stands in.
 const ANNOTATION_REFUSED: &str = "AnnotationRefused";
 const REFUSED_REASON: &str = "InvalidAnnotation";
+
+const SILENT_REASON: &str = "NoAnswer";
+/// Without a time, so that it is written once.
+const SILENT_MESSAGE: &str =
+    "The source of usage has not answered for several rounds: the recommendation does not move";
 
 /// What is known about one object.
 #[derive(Debug, Clone)]
@@ -42,6 +47,8 @@ pub struct Finding<'a> {
     pub may_be_measured_soon: bool,
     /// Whether usage from before this recommender started is in the recommendation.
     pub history: History<'a>,
+    /// Whether the source of usage has been silent for so long that the recommendation is out of date.
+    pub source_is_stale: bool,
 }
 
 /// Usage from before this recommender started.
@@ -60,7 +67,7 @@ pub enum History<'a> {
 
 /// The status that the object should have.
 pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
-    let Finding { object, unsupported, refused_annotation, pods, history, .. } = finding;
+    let Finding { object, unsupported, refused_annotation, pods, history, source_is_stale, .. } = finding;
     let recommendation = recommendation(finding);
     let old = object.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Conditions = old.cloned().collect();
@@ -70,6 +77,11 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         None => conditions.remove(CONFIG_UNSUPPORTED),
     };
     set_history(&mut conditions, history, now);
+    if source_is_stale {
+        conditions.set(SOURCE_STALE, true, SILENT_REASON, SILENT_MESSAGE, now);
+    } else {
+        conditions.remove(SOURCE_STALE);
+    }
     match refused_annotation {
         Some(message) => conditions.set(ANNOTATION_REFUSED, true, REFUSED_REASON, message, now),
         None => conditions.remove(ANNOTATION_REFUSED),
@@ -176,6 +188,8 @@ fn published(object: &VerticalPodAutoscaler) -> RecommendedPodResources {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
     use serde_json::{Value, json};
 
@@ -243,6 +257,7 @@ mod tests {
             is_measured: true,
             may_be_measured_soon: false,
             history: History::Known,
+            source_is_stale: false,
         };
         let status = status(finding, NOW.parse().expect("a time"));
         assert_eq!(status.observed_generation, 7);
@@ -291,6 +306,7 @@ mod tests {
                 is_measured: true,
                 may_be_measured_soon: false,
                 history: History::Known,
+                source_is_stale: false,
             };
             let status = status(finding, NOW.parse().expect("a time"));
             assert_eq!(serde_json::to_value(status.conditions).expect("conditions"), json!(expected));
@@ -335,6 +351,7 @@ mod tests {
             is_measured: matches!(usage, Usage::Measured),
             may_be_measured_soon: matches!(usage, Usage::Expected),
             history: History::Known,
+            source_is_stale: false,
         };
         let status = status(finding, NOW.parse().expect("a time"));
         let status = serde_json::to_value(status).expect("a status");
@@ -385,6 +402,7 @@ mod tests {
             is_measured: true,
             may_be_measured_soon: false,
             history,
+            source_is_stale: false,
         };
         let status = serde_json::to_value(status(finding, NOW.parse().expect("a time"))).expect("a status");
         let cpu = &status["recommendation"]["containerRecommendations"][0]["target"]["cpu"];
@@ -436,6 +454,32 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_source_of_usage_is_reported_until_it_answers() {
+        let silent = condition("SourceStale", "True", BEFORE, SILENT_REASON, SILENT_MESSAGE);
+        let check = |old: &[Value], source_is_stale: bool, expected: &[Value]| {
+            let object = object(Value::Null, json!({"conditions": old}));
+            let finding = Finding {
+                object: &object,
+                unsupported: None,
+                refused_annotation: None,
+                pods: 1,
+                recommendation: recommend(100),
+                is_measured: true,
+                may_be_measured_soon: false,
+                history: History::Known,
+                source_is_stale,
+            };
+            let status = status(finding, NOW.parse().expect("a time"));
+            assert_eq!(serde_json::to_value(status.conditions).expect("conditions"), json!(expected));
+        };
+        let provided = provided(BEFORE);
+        check(&[provided.clone(), silent.clone()], true, &[provided.clone(), silent.clone()]);
+        check(&[provided.clone(), silent], false, from_ref(&provided));
+        let silent_now = condition("SourceStale", "True", NOW, SILENT_REASON, SILENT_MESSAGE);
+        check(from_ref(&provided), true, &[provided.clone(), silent_now]);
+    }
+
+    #[test]
     fn the_same_findings_give_the_same_status() {
         let before = object(Value::Null, Value::Null);
         let finding = |object| Finding {
@@ -447,6 +491,7 @@ mod tests {
             is_measured: true,
             may_be_measured_soon: false,
             history: History::Known,
+            source_is_stale: false,
         };
         let first = status(finding(&before), BEFORE.parse().expect("a time"));
         let after = VerticalPodAutoscaler { status: Some(first.clone()), ..before.clone() };

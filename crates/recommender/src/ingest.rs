@@ -117,12 +117,15 @@ impl Ingest {
     /// The rest of it.
     fn end_round(&mut self, reading: &Reading, mut steps: Steps) {
         self.metrics.source_read(reading.is_complete);
+        // What one part of it says is an answer, too.
+        let answered = reading.is_complete || !reading.usage.is_empty();
         let now = Timestamp::now();
         block_in_place(|| {
             self.add_usage(&reading.usage, now);
             self.add_kills(None);
             steps.done("LoadMetrics");
             let mut state = self.shared.lock();
+            state.source_read(answered);
             state.delete_removed_pods();
             steps.done("DeleteRemovedPods");
             let dropped = state.collect_garbage(now);

@@ -64,7 +64,12 @@ pub struct State {
     history: Option<Ledger>,
     /// What recommendations are held to; absent when they are held to nothing.
     schedulable: Option<Schedulable>,
+    /// Rounds in a row in which the source of usage did not answer.
+    unanswered: u32,
 }
+
+/// After so many rounds without an answer, recommendations count as out of date. Upstream's health check has the same patience.
+const MOST_UNANSWERED: u32 = 5;
 
 /// An object that this recommender is in charge of.
 #[derive(Debug)]
@@ -159,6 +164,7 @@ impl State {
             past: Past::default(),
             history: None,
             schedulable: None,
+            unanswered: 0,
         })
     }
 
@@ -253,6 +259,11 @@ impl State {
         } else {
             self.find_kills(pod, now)
         }
+    }
+
+    /// A round has ended, in which the source of usage answered something, or nothing.
+    pub fn source_read(&mut self, answered: bool) {
+        self.unanswered = if answered { 0 } else { self.unanswered.saturating_add(1) };
     }
 
     /// Adds what a source of usage has read.
@@ -356,6 +367,7 @@ impl State {
             is_measured: self.fleet.is_measured(&id),
             history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked.pods_since.is_some_and(|since| now < since + self.charge.patience),
+            source_is_stale: self.unanswered >= MOST_UNANSWERED,
         };
         let mut status = decide::status(finding, now);
         self.hold(tracked, &mut status, now);

@@ -3,10 +3,10 @@
 //! While the feed is up, what it tells is newer than the status of the same object; while it is down, the status is what others
 //! may have gone on writing, and counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cluster::View;
+use cluster::{Autoscaler, View};
 use feed::Following;
 use model::Recommendation;
 
@@ -50,10 +50,39 @@ impl Ear {
 }
 
 /// Identifiers of the objects whose recommendations do not move because usage is missing, as their conditions say.
-pub(crate) fn frozen(view: &View) -> std::collections::BTreeSet<String> {
-    let is_frozen = |autoscaler: &&Arc<cluster::Autoscaler>| {
+pub(crate) fn frozen(view: &View) -> BTreeSet<String> {
+    let is_frozen = |autoscaler: &&Arc<Autoscaler>| {
         let conditions = autoscaler.object.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|condition| condition.kind == api::vpa::SOURCE_STALE && condition.status == "True")
     };
     view.autoscalers.iter().filter(is_frozen).map(|autoscaler| autoscaler.uid().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::ObjectKey;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whether an object with such a condition is frozen.
+    fn check(kind: &str, status: &str, expected: bool) {
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"namespace": "shop", "name": "web", "uid": "of-web"},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+            "status": {"conditions": [{"type": kind, "status": status}]},
+        });
+        let object = api::vpa::parse(object).expect("an autoscaler");
+        let mut view = View::default();
+        view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", "web"), object }));
+        assert_eq!(frozen(&view).contains("of-web"), expected, "{kind} is {status}");
+    }
+
+    #[test]
+    fn an_object_is_frozen_while_its_source_of_usage_is_silent() {
+        check("SourceStale", "True", true);
+        check("SourceStale", "False", false);
+        check("RecommendationProvided", "True", false);
+    }
 }

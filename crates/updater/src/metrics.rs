@@ -1,7 +1,7 @@
 //! What is measured about the updater. Names, labels and buckets are upstream's where it has the same thing
 //! (`pkg/utils/metrics/updater/updater.go`).
 //!
-//! Upstream never forgets the series of an object; here they go with it, and with its size class.
+//! Upstream never forgets the series of an object; here they go with it, those of all its size classes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -50,10 +50,12 @@ struct Class {
     mode: &'static str,
 }
 
-/// The labels of objects in the last pass, and what was done to their pods since the round began.
+/// The labels of objects when they last had pods, those that they ever had, and what was done to their pods since the round
+/// began.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
     of: BTreeMap<ObjectKey, Class>,
+    known: BTreeMap<ObjectKey, BTreeSet<Class>>,
     evicted: BTreeSet<ObjectKey>,
     resized: BTreeSet<ObjectKey>,
 }
@@ -161,7 +163,6 @@ impl Metrics {
         for gauge in [&self.resizable, &self.with_resizable] {
             zero(gauge);
         }
-        let mut now = BTreeMap::new();
         for tally in &plan.tallies {
             let mode = view.autoscalers.get(&tally.autoscaler).map_or("", |autoscaler| {
                 mode(autoscaler.object.spec.update_policy.as_ref().and_then(|policy| policy.update_mode))
@@ -174,7 +175,10 @@ impl Metrics {
             let size = [class.size.as_str()];
             self.resizable.with_label_values(&size).add(count(tally.resizable));
             self.with_resizable.with_label_values(&size).add(i64::from(tally.resizable > 0));
-            now.insert(tally.autoscaler.clone(), class);
+            if classes.known.entry(tally.autoscaler.clone()).or_default().insert(class.clone()) {
+                self.remember(&tally.autoscaler, &class);
+            }
+            classes.of.insert(tally.autoscaler.clone(), class);
         }
         for held in &plan.held {
             self.held_objects.with_label_values(&[held_object(&held.hold)]).inc();
@@ -182,19 +186,23 @@ impl Metrics {
         for skip in &plan.skips {
             self.skipped.with_label_values(&[skipped(skip.reason)]).inc();
         }
-        for (key, class) in &classes.of {
-            if now.get(key) != Some(class) {
-                self.forget(key, class);
+        classes.known.retain(|key, known| {
+            let is_there = view.autoscalers.get(key).is_some();
+            if !is_there {
+                for class in known.iter() {
+                    self.forget(key, class);
+                }
+                classes.of.remove(key);
             }
-        }
-        for (key, class) in &now {
-            if classes.of.get(key) != Some(class) {
-                let (name, namespace) = (key.name.as_str(), key.namespace.as_str());
-                self.evicted.with_label_values(&[class.size.as_str(), class.mode, name, namespace]);
-                self.resized.with_label_values(&[class.size.as_str(), name, namespace]);
-            }
-        }
-        classes.of = now;
+            is_there
+        });
+    }
+
+    /// Counters begin at zero: a rate needs a first value.
+    fn remember(&self, key: &ObjectKey, class: &Class) {
+        let (size, name, namespace) = (class.size.as_str(), key.name.as_str(), key.namespace.as_str());
+        self.evicted.with_label_values(&[size, class.mode, name, namespace]);
+        self.resized.with_label_values(&[size, name, namespace]);
     }
 
     fn forget(&self, key: &ObjectKey, class: &Class) {
@@ -325,5 +333,69 @@ fn zero(gauge: &IntGaugeVec) {
         if power != LARGEST.to_string() {
             gauge.with_label_values(&[&power]).set(0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cluster::Autoscaler;
+    use prometheus::proto::MetricFamily;
+    use serde_json::json;
+
+    use super::*;
+    use crate::decide::{Disruption, Tally, Why};
+
+    fn web() -> ObjectKey {
+        ObjectKey::new("shop", "web")
+    }
+
+    fn plan(pods: usize) -> Plan {
+        let tally = Tally { autoscaler: web(), controlled: pods, evictable: pods, resizable: 0 };
+        Plan { tallies: vec![tally], ..Plan::default() }
+    }
+
+    fn eviction() -> Act {
+        Act {
+            autoscaler: web(),
+            pod: ObjectKey::new("shop", "web-0"),
+            pod_uid: "uid".to_owned(),
+            what: What::Evict,
+            why: Why::Drift,
+            disruption: Disruption::Eviction,
+        }
+    }
+
+    /// How many evictions all series together count, and how many series there are.
+    fn evictions(metrics: &Metrics) -> (f64, usize) {
+        let families = metrics.evicted.collect();
+        let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
+        (series.iter().map(|series| series.get_counter().get_value()).sum(), series.len())
+    }
+
+    #[test]
+    fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods() {
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        });
+        let object = api::vpa::parse(object).expect("an autoscaler");
+        let mut view = View::default();
+        view.autoscalers.apply(Arc::new(Autoscaler { key: web(), object }));
+        let metrics = Metrics::register(&Registry::new()).expect("names are valid");
+        let mut classes = Classes::default();
+        let done = Outcome::Accepted { generation: None };
+
+        metrics.planned(&plan(2), &view, &mut classes);
+        metrics.acted(&eviction(), &done, &mut classes);
+        metrics.planned(&plan(1), &view, &mut classes);
+        metrics.planned(&Plan::default(), &view, &mut classes);
+        metrics.acted(&eviction(), &done, &mut classes);
+        assert_eq!(evictions(&metrics), (2.0, 2));
+
+        metrics.planned(&Plan::default(), &View::default(), &mut classes);
+        assert_eq!(evictions(&metrics), (0.0, 0));
     }
 }

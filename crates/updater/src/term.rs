@@ -27,8 +27,9 @@ use crate::hold::{Pulse, Signs, hold};
 use crate::metrics::{Classes, Metrics};
 use crate::pace::{Limits, Pace};
 
-/// Between two passes there is a pause of so many times as long as a pass takes.
-const REST: u32 = 2;
+/// Between two passes there is a pause of so many times as long as a pass takes, so that following thousands of pods that come
+/// and go does not take the machine from what makes them.
+const REST: u32 = 5;
 
 /// Upstream's health check allows so many intervals without activity.
 const PATIENCE: u32 = 5;

@@ -95,6 +95,12 @@ impl Turn {
         .await
     }
 
+    async fn source_is_stale(&self) -> Result<bool> {
+        let object = self.room.object(self.workload).await?;
+        let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        Ok(conditions.any(|condition| condition["type"] == "SourceStale" && condition["status"] == "True"))
+    }
+
     async fn recommendation(&self) -> Result<Value> {
         Ok(self.room.object(self.workload).await?["status"]["recommendation"].clone())
     }
@@ -159,9 +165,12 @@ async fn recommendations_freeze_while_nobody_measures_usage_and_a_metric_says_so
     })
     .await?;
     assert_eq!(turn.recommendation().await?, frozen, "ten failed rounds changed nothing");
+    assert!(turn.source_is_stale().await?, "the object says so too");
     turn.sandbox()?.start(Component::MetricsServer).await?;
     await_metric(&turn.writes, "vpa_recommender_metrics_source_stale_seconds", "zero", |age| age == 0.0).await?;
-    turn.expect_to_follow_usage().await
+    turn.expect_to_follow_usage().await?;
+    assert!(!turn.source_is_stale().await?, "usage is measured again");
+    Ok(())
 }
 
 #[tokio::test]

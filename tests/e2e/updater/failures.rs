@@ -93,6 +93,8 @@ async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() ->
     slow_workload(&stage).await?;
     let watching = Watching::of(stage.pods.clone()).await?;
     some_are_replaced(&stage).await?;
+    // The rest waits for the next leader.
+    stage.change_budget("web", REPLICAS).await?;
     let first = stage.leader().await?;
     stage.autoscale("wide", &json!({"updateMode": "Recreate"})).await?;
     let any = |sizes: Vec<(String, String)>| sizes.iter().any(|(_, cpu)| cpu == LARGE);
@@ -104,6 +106,7 @@ async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() ->
     signal(&stage, "-9").await?;
     let left = REPLICAS - large(&stage).await?;
     ensure!(left > 0, "there was nothing left to do");
+    stage.change_budget("web", REPLICAS - 1).await?;
     for workload in ["web", "wide"] {
         stage.all_large(workload, REPLICAS).await?;
     }
@@ -146,10 +149,14 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
     let replaced = large(&stage).await?;
     let sandbox = stage.sandbox()?;
     sandbox.pause(Component::KubeApiserver).await?;
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    eventually("the leader cannot renew its Lease and stands by", PATIENCE, async || {
+        ensure!(metric(&leader, "leader_election_master_status").await? == 0.0, "it leads");
+        Ok(())
+    })
+    .await?;
     sandbox.resume(Component::KubeApiserver).await?;
     stage.all_large("web", REPLICAS).await?;
-    println!("{replaced} of {REPLICAS} pods were replaced before the API server went away for 4 s");
+    println!("{replaced} of {REPLICAS} pods were replaced before the API server went away");
     ensure!(watching.fewest("web") == Some(REPLICAS - 1), "{:?} were left", watching.fewest("web"));
     heart.stop().await
 }

@@ -134,6 +134,14 @@ impl Stage {
         .await
     }
 
+    /// Another minimum for a budget.
+    pub(crate) async fn change_budget(&self, name: &str, min_available: usize) -> Result<()> {
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.namespace);
+        let change = json!({"spec": {"minAvailable": min_available}});
+        budgets.patch(name, &PatchParams::default(), &Patch::Merge(change)).await?;
+        Ok(())
+    }
+
     /// The pods of a workload that are not on their way out, with what they ask for in effect.
     pub(crate) async fn sizes(&self, workload: &str) -> Result<Vec<(String, String)>> {
         let list = self.pods.list(&ListParams::default().labels(&format!("app={workload}"))).await?;
