@@ -51,7 +51,7 @@ impl Stage {
 
     /// Makes workloads that request so much memory, and waits until each has a recommendation.
     pub(crate) async fn populate(&self, names: &[String], requested_mib: u64) -> Result<()> {
-        self.populate_with(names, requested_mib, &json!({})).await
+        self.populate_with(names, requested_mib, &unmoved()).await
     }
 
     /// The same, with an update policy.
@@ -112,8 +112,8 @@ impl Stage {
     /// Makes so many objects without a workload. Each gets a status that says so.
     pub(crate) async fn crowd(&self, count: usize) -> Result<()> {
         let names: Vec<String> = (0..count).map(|number| format!("crowd-{number}")).collect();
-        let none = json!({});
-        let make = stream::iter(&names).map(|name| self.autoscale(name, "gone", &none));
+        let policy = unmoved();
+        let make = stream::iter(&names).map(|name| self.autoscale(name, "gone", &policy));
         make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await.map(drop)
     }
 
@@ -183,6 +183,11 @@ impl Stage {
         self.pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Json::<()>(patch)).await?;
         Ok(())
     }
+}
+
+/// Of objects whose pods stay as they are, also while another test's updater and webhook run.
+fn unmoved() -> Value {
+    json!({"updateMode": "Off"})
 }
 
 fn requests(mib: u64) -> Value {
