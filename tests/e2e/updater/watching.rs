@@ -2,25 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
-use futures::TryStreamExt as _;
+use anyhow::{Context as _, Result};
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt as _};
 use tokio::sync::watch;
 
-/// By workload: pods by name and whether they are available, and how few ever were since the first list.
+use super::stage::PATIENCE;
+
+/// By workload: pods by unique identifier and whether they are available, and how few ever were since the first list.
 #[derive(Debug, Default)]
 struct Seen {
     is_listed: bool,
-    pods: BTreeMap<String, BTreeMap<String, bool>>,
+    /// What a list has shown so far, while it goes on. A watch that was cut off begins with a list again.
+    listing: Pods,
+    pods: Pods,
     fewest: BTreeMap<String, usize>,
 }
+
+type Pods = BTreeMap<String, BTreeMap<String, bool>>;
 
 /// Watches pods.
 pub(crate) struct Watching {
     seen: watch::Receiver<Seen>,
-    task: tokio::task::JoinHandle<Result<(), watcher::Error>>,
+    task: tokio::task::JoinHandle<()>,
 }
 
 impl Watching {
@@ -28,25 +35,26 @@ impl Watching {
     pub(crate) async fn of(pods: Api<Pod>) -> Result<Self> {
         let (told, mut seen) = watch::channel(Seen::default());
         let task = tokio::spawn(async move {
-            watcher(pods, watcher::Config::default())
-                .try_for_each(async |event| {
-                    match event {
-                        Event::InitApply(pod) | Event::Apply(pod) => told.send_modify(|seen| seen.apply(&pod)),
-                        Event::Delete(pod) => told.send_modify(|seen| seen.delete(&pod)),
-                        Event::Init => {}
-                        Event::InitDone => told.send_modify(|seen| seen.is_listed = true),
-                    }
-                    Ok(())
-                })
-                .await
+            let mut events = std::pin::pin!(watcher(pods, watcher::Config::default()).default_backoff());
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(event) => told.send_modify(|seen| seen.take(event)),
+                    // It goes on by itself: the API server may be away in a test.
+                    Err(error) => println!("the watch of pods was interrupted: {error}"),
+                }
+            }
         });
         seen.wait_for(|seen| seen.is_listed).await?;
         Ok(Self { seen, task })
     }
 
-    /// How few pods were ever available; none where nothing changed.
-    pub(crate) fn fewest(&self, workload: &str) -> Option<usize> {
-        self.seen.borrow().fewest.get(workload).copied()
+    /// How few pods of a workload were ever available, up to the moment when all of these are, which are known to be there: the
+    /// watch may be behind what a list has shown.
+    pub(crate) async fn fewest(&self, workload: &str, live: &[String]) -> Result<usize> {
+        let mut seen = self.seen.clone();
+        let caught_up = seen.wait_for(|seen| live.iter().all(|uid| seen.is_available(workload, uid)));
+        let seen = tokio::time::timeout(PATIENCE, caught_up).await.context("the watch never showed the pods")??;
+        Ok(seen.fewest.get(workload).copied().unwrap_or(live.len()))
     }
 }
 
@@ -57,32 +65,54 @@ impl Drop for Watching {
 }
 
 impl Seen {
-    fn available(&self, workload: &str) -> usize {
-        self.pods.get(workload).map_or(0, |pods| pods.values().filter(|available| **available).count())
-    }
-
-    fn apply(&mut self, pod: &Pod) {
-        let Some(workload) = pod.labels().get("app") else { return };
-        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let is_ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-        let is_available = is_ready && pod.metadata.deletion_timestamp.is_none();
-        self.pods.entry(workload.clone()).or_default().insert(pod.name_any(), is_available);
-        self.note(workload);
+    fn take(&mut self, event: Event<Pod>) {
+        match event {
+            Event::Init => self.listing.clear(),
+            Event::InitApply(pod) => {
+                apply(&mut self.listing, &pod);
+            }
+            Event::InitDone => {
+                self.pods = std::mem::take(&mut self.listing);
+                self.is_listed = true;
+                let workloads: Vec<String> = self.pods.keys().cloned().collect();
+                for workload in workloads {
+                    self.note(&workload);
+                }
+            }
+            Event::Apply(pod) => {
+                if let Some(workload) = apply(&mut self.pods, &pod) {
+                    self.note(&workload);
+                }
+            }
+            Event::Delete(pod) => self.delete(&pod),
+        }
     }
 
     fn delete(&mut self, pod: &Pod) {
         let Some(workload) = pod.labels().get("app") else { return };
-        if let Some(pods) = self.pods.get_mut(workload) {
-            pods.remove(&pod.name_any());
+        if let (Some(pods), Some(uid)) = (self.pods.get_mut(workload), &pod.metadata.uid) {
+            pods.remove(uid);
         }
         self.note(workload);
     }
 
-    fn note(&mut self, workload: &str) {
-        if self.is_listed {
-            let available = self.available(workload);
-            let fewest = self.fewest.entry(workload.to_owned()).or_insert(available);
-            *fewest = available.min(*fewest);
-        }
+    fn is_available(&self, workload: &str, uid: &str) -> bool {
+        self.pods.get(workload).and_then(|pods| pods.get(uid)).is_some_and(|available| *available)
     }
+
+    fn note(&mut self, workload: &str) {
+        let available = self.pods.get(workload).map_or(0, |pods| pods.values().filter(|available| **available).count());
+        let fewest = self.fewest.entry(workload.to_owned()).or_insert(available);
+        *fewest = available.min(*fewest);
+    }
+}
+
+/// Notes whether a pod is available, and gives its workload.
+fn apply(pods: &mut Pods, pod: &Pod) -> Option<String> {
+    let workload = pod.labels().get("app")?;
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let is_available = is_ready && pod.metadata.deletion_timestamp.is_none();
+    pods.entry(workload.clone()).or_default().insert(pod.uid()?, is_available);
+    Some(workload.clone())
 }
