@@ -1,0 +1,64 @@
+//! What a client asks for, as its URL says it.
+
+use model::Selector;
+
+/// A question for a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// To `custom.metrics.k8s.io`: a metric of objects.
+    Custom(CustomAsk),
+    /// To `external.metrics.k8s.io`: a metric that belongs to no object.
+    External(ExternalAsk),
+}
+
+/// A question for a metric of objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CustomAsk {
+    /// Where the objects are; none for objects of the whole cluster, and for a namespace itself.
+    pub namespace: Option<String>,
+    /// Of which kind they are. A namespace itself is `namespaces` of the core group.
+    pub resource: GroupResource,
+    /// Which ones.
+    pub subject: Subject,
+    /// The name of the metric.
+    pub metric: String,
+    /// Which series of the metric (`metricLabelSelector`).
+    pub metric_selector: Selector,
+}
+
+/// The plural name of a resource with its API group, which is empty for the core group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupResource {
+    /// Such as `apps`; empty for the core group.
+    pub group: String,
+    /// Such as `pods`.
+    pub resource: String,
+}
+
+/// Which objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// The one with this name.
+    Named(String),
+    /// Those with these labels.
+    Selected(Selector),
+}
+
+/// A question for a metric that belongs to no object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalAsk {
+    /// The namespace of whoever asks.
+    pub namespace: String,
+    /// The name of the metric.
+    pub metric: String,
+    /// Which series of the metric (`labelSelector`).
+    pub selector: Selector,
+}
+
+impl std::fmt::Display for GroupResource {
+    /// As URLs and rights spell it: `pods`, `deployments.apps`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { group, resource } = self;
+        if group.is_empty() { f.write_str(resource) } else { write!(f, "{resource}.{group}") }
+    }
+}
