@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-use crate::tls::CurrentServerTls;
+use crate::tls::{CurrentServerTls, PeerCertificates};
 
 /// What one server gives its clients at most.
 #[derive(Debug, Clone, Copy)]
@@ -141,27 +141,37 @@ struct Server {
 
 impl Server {
     async fn connection(&self, stream: TcpStream) {
-        let Some(tls) = &self.tls else { return self.requests(stream, Protocol::Http1).await };
+        let Some(tls) = &self.tls else { return self.requests(stream, Protocol::Http1, None).await };
         let handshake = TlsAcceptor::from(tls()).accept(stream);
         match timeout(self.limits.header_timeout, handshake).await {
             Ok(Ok(stream)) => {
-                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                self.requests(stream, if http2 { Protocol::Http2 } else { Protocol::Http1 }).await;
+                let tls = &stream.get_ref().1;
+                let http2 = tls.alpn_protocol() == Some(b"h2");
+                let peer = PeerCertificates::of(tls);
+                self.requests(stream, if http2 { Protocol::Http2 } else { Protocol::Http1 }, peer).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
         }
     }
 
-    async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(&self, stream: S, protocol: Protocol) {
+    async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+        &self,
+        stream: S,
+        protocol: Protocol,
+        peer: Option<PeerCertificates>,
+    ) {
         let http = self.http(protocol);
         let standing = Arc::new(Standing::default());
         let noted = Arc::clone(&standing);
         let service = self
             .router
             .clone()
-            .map_request(move |request: axum::http::Request<_>| {
+            .map_request(move |mut request: axum::http::Request<_>| {
                 noted.asked.store(true, Ordering::Relaxed);
+                if let Some(peer) = &peer {
+                    request.extensions_mut().insert(peer.clone());
+                }
                 request.map(Body::new)
             })
             .map_response({

@@ -5,6 +5,7 @@
 //! symbolic link, which no watch on the file itself reports. A new set that does not fit together (a half-written one,
 //! for instance) leaves the old one in place and is tried again.
 
+mod peer;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,9 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use peer::Possession;
+
+pub use peer::PeerCertificates;
 pub use profile::{CipherSuites, MinTlsVersion, ServingProfile};
 
 /// How often the files are compared with what is served.
@@ -273,7 +277,8 @@ impl Contents {
     }
 }
 
-/// A server that shows `chain`; with `clients`, to nobody whose certificate does not come from one of them.
+/// A server that shows `chain`; with `clients`, to nobody whose certificate does not come from one of them. Without, the profile says
+/// whether clients are asked for one.
 pub(crate) fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -284,8 +289,10 @@ pub(crate) fn server_config(
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(profile.min_version.versions())?;
     let builder = match clients {
-        Some(roots) => builder
-            .with_client_cert_verifier(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?),
+        Some(roots) => builder.with_client_cert_verifier(
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build()?,
+        ),
+        None if profile.asks_clients => builder.with_client_cert_verifier(Possession::new(&provider)),
         None => builder.with_no_client_auth(),
     };
     // Refuses a key that is not the certificate's.

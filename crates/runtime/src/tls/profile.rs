@@ -15,6 +15,9 @@ pub struct ServingProfile {
     pub min_version: MinTlsVersion,
     /// The cipher suites of TLS 1.2.
     pub cipher_suites: CipherSuites,
+    /// Whether clients are asked for a certificate which they need not have and which is not judged: each request then carries
+    /// it as [`super::PeerCertificates`]. A server that has authorities of clients judges, and pays no heed to this.
+    pub asks_clients: bool,
 }
 
 /// The oldest protocol that is spoken.

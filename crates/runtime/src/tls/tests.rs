@@ -5,9 +5,11 @@ use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
+use axum::extract::Request;
 use axum::routing::get;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::ClientConfig;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::ServerName;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -85,7 +87,11 @@ impl Secret {
 async fn start(tls: ServingTls) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = Router::new().route("/", get(|| async { "hello" }));
+    let shown = |request: Request| async move {
+        let shown = request.extensions().get::<PeerCertificates>().map_or(0, |peer| peer.0.len());
+        format!("{shown} shown, hello")
+    };
+    let router = Router::new().route("/", get(shown));
     tokio::spawn(serve(listener, router, Some(tls.current()), Limits::default(), CancellationToken::new()));
     address
 }
@@ -101,7 +107,10 @@ fn client(trusted: &Authority, own: Option<&Pair>, alpn: &str) -> TlsConnector {
         None => builder.with_no_client_auth(),
         Some(pair) => {
             let key = PrivateKeyDer::try_from(pair.key.serialize_der()).unwrap();
-            builder.with_client_auth_cert(vec![pair.certificate.der().clone()], key).unwrap()
+            let key = aws_lc_rs::sign::any_supported_type(&key).unwrap();
+            // Made by hand, so that it may also be a key that does not fit.
+            let shown = CertifiedKey::new(vec![pair.certificate.der().clone()], key);
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)))
         }
     };
     config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
@@ -110,13 +119,19 @@ fn client(trusted: &Authority, own: Option<&Pair>, alpn: &str) -> TlsConnector {
 
 /// Makes one request on a connection of its own; gives the certificate that the server showed.
 async fn request(address: SocketAddr, client: &TlsConnector) -> io::Result<CertificateDer<'static>> {
+    let (shown, text) = exchange(address, client).await?;
+    if text.ends_with("hello") { Ok(shown) } else { Err(io::Error::other(text)) }
+}
+
+/// The same; gives also the text of the answer.
+async fn exchange(address: SocketAddr, client: &TlsConnector) -> io::Result<(CertificateDer<'static>, String)> {
     let name = ServerName::try_from("localhost").unwrap();
     let mut stream = client.connect(name, TcpStream::connect(address).await?).await?;
     let shown = stream.get_ref().1.peer_certificates().unwrap()[0].clone().into_owned();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
-    if text.ends_with("hello") { Ok(shown) } else { Err(io::Error::other(text)) }
+    Ok((shown, text))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,6 +215,23 @@ async fn clients_need_a_certificate_of_the_present_authority() {
         assert!(matches!(tls.reload().await, Reload::Replaced));
         assert_eq!((may(None).await, may(Some(&of_old)).await, may(Some(&of_new)).await), expected);
     }
+}
+
+#[tokio::test]
+async fn a_server_may_ask_for_certificates_without_judging_them() {
+    let (server, stranger) = (Authority::new(), Authority::new());
+    let pair = server.issue();
+    let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
+    let asking = ServingProfile { asks_clients: true, ..ServingProfile::default() };
+    let address = start(ServingTls::load_as(secret.files(), asking).await.unwrap()).await;
+    let own = stranger.issue();
+    for (own, expected) in [(None, "0 shown, hello"), (Some(&own), "1 shown, hello")] {
+        let (_, text) = exchange(address, &client(&server, own, "http/1.1")).await.unwrap();
+        assert!(text.ends_with(expected), "{text}");
+    }
+    // Somebody else's certificate with a key of one's own proves nothing.
+    let thief = Pair { certificate: own.certificate.clone(), key: KeyPair::generate().unwrap() };
+    assert!(exchange(address, &client(&server, Some(&thief), "http/1.1")).await.is_err());
 }
 
 #[tokio::test]

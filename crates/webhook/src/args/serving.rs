@@ -66,7 +66,7 @@ impl ServingArgs {
         if !tls_ciphers.unknown().is_empty() {
             tracing::warn!("--tls-ciphers: there are no suites {}", tls_ciphers.unknown().join(", "));
         }
-        let serving = ServingProfile { min_version: min_tls_version, cipher_suites: tls_ciphers };
+        let serving = ServingProfile { min_version: min_tls_version, cipher_suites: tls_ciphers, asks_clients: false };
         if !manage_certificates {
             let files =
                 TlsFiles { certificate: serving_cert_file, private_key: serving_private_key, authorities: None };
