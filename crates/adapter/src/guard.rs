@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
-use rustls_pki_types::CertificateDer;
+use runtime::tls::PeerCertificates;
 
 use crate::refusal::Refusal;
 
@@ -23,11 +23,6 @@ pub struct User {
     /// Whatever else was said of the user.
     pub extra: BTreeMap<String, Vec<String>>,
 }
-
-/// The chain that a client showed in the handshake, its own certificate first. The handshake proves that the client has the key,
-/// and nothing else: whom to trust is decided for each request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PeerCertificates(pub Vec<CertificateDer<'static>>);
 
 /// What a caller wants to do, in the words of access reviews.
 #[derive(Debug, Clone, PartialEq, Eq)]
