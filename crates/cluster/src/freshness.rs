@@ -17,6 +17,8 @@ pub enum Resource {
     LimitRanges,
     /// Namespaces.
     Namespaces,
+    /// Pods that have not ended, by their labels.
+    LabelledPods,
     /// Pods that are Pending.
     PendingPods,
     /// Nodes.
@@ -57,6 +59,7 @@ impl Resource {
             Self::Checkpoints => "verticalpodautoscalercheckpoints",
             Self::LimitRanges => "limitranges",
             Self::Namespaces => "namespaces",
+            Self::LabelledPods => "pod_labels",
             Self::PendingPods => "pending_pods",
             Self::Nodes => "nodes",
             Self::Daemons => "daemonset_templates",

@@ -150,7 +150,7 @@ impl Pod {
 }
 
 impl Phase {
-    fn of(text: Option<&str>) -> Self {
+    pub(crate) fn of(text: Option<&str>) -> Self {
         match text {
             Some("Pending") => Self::Pending,
             Some("Running") => Self::Running,

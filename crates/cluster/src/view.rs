@@ -18,14 +18,17 @@ use crate::daemon::Daemon;
 use crate::eviction::Eviction;
 use crate::freshness::{Freshness, Resource};
 use crate::heartbeat::Heartbeat;
+use crate::labelled::LabelledPod;
 use crate::limit_range::{LimitRange, LimitType};
 use crate::node::Node;
 use crate::pod::Pod;
 use crate::policy::Policy;
+use crate::prediction::Prediction;
 use crate::quota::Quota;
 use crate::scale::{ReadScale, Scale, ScaleKey};
 use crate::switch::Switch;
 use crate::table::{Entry, ObjectKey, Table};
+use crate::timetable::Timetable;
 use crate::whole::Whole;
 
 /// The cluster as last seen.
@@ -67,6 +70,12 @@ pub struct View {
     pub predictions: Table<Whole<TimeSeriesPrediction>>,
     /// `Substitute` objects.
     pub substitutes: Table<Whole<Substitute>>,
+    /// `TimeSeriesPrediction` objects by the numbers in them.
+    pub expected: Table<Prediction>,
+    /// `EffectiveHorizontalPodAutoscaler` objects by their windows of time.
+    pub timetables: Table<Timetable>,
+    /// Pods that have not ended, by their labels.
+    pub labelled_pods: Table<LabelledPod>,
     /// Workloads of which it is asked whether something above them can be scaled, besides the targets of autoscalers.
     pub(crate) questioned: BTreeSet<WorkloadRef>,
     /// Evictions for want of memory that the API server still remembers.
@@ -121,6 +130,12 @@ impl View {
         self.pods.starting_at(ObjectKey::new(namespace, "")).take_while(move |pod| pod.key.namespace == namespace)
     }
 
+    /// The pods of one namespace that have not ended, by their labels.
+    pub fn labelled_pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<LabelledPod>> {
+        let pods = self.labelled_pods.starting_at(ObjectKey::new(namespace, ""));
+        pods.take_while(move |pod| pod.key.namespace == namespace)
+    }
+
     /// The autoscalers that point at a workload, whatever group and version they or the workload name.
     pub fn autoscalers_of<'a>(&'a self, workload: &WorkloadRef) -> impl Iterator<Item = &'a Arc<Autoscaler>> + use<'a> {
         self.autoscalers.about(&workload.clone().of_any_version())
@@ -150,6 +165,11 @@ impl View {
     /// Since when changes of anything may have been missed; none while all watches are up.
     pub fn stale_since(&self) -> Option<Timestamp> {
         self.freshness.values().filter_map(|freshness| freshness.stale_since).min()
+    }
+
+    /// The state of one watch; none if there is none.
+    pub fn freshness_of(&self, resource: Resource) -> Option<&Freshness> {
+        self.freshness.get(&resource)
     }
 
     /// The state of each watch.

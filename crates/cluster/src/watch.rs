@@ -1,5 +1,6 @@
 //! Keeps a [`View`] current: one task per kind of object, each listing and watching for ever.
 
+mod expected;
 mod failure;
 mod feed;
 mod follow;

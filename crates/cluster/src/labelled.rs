@@ -1,0 +1,40 @@
+//! A pod by its labels: all that is needed to tell which pods a selector means, and which of them do any work.
+
+use k8s_openapi::api::core::v1;
+use model::Labels;
+
+use crate::autoscaler::key;
+use crate::pod::Phase;
+use crate::table::{Entry, ObjectKey};
+
+/// A pod that has not ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelledPod {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// All labels.
+    pub labels: Labels,
+    /// Where the pod is in its life.
+    pub phase: Phase,
+    /// Whether it is being deleted.
+    pub is_leaving: bool,
+}
+
+impl LabelledPod {
+    pub(crate) fn trim(pod: v1::Pod) -> Self {
+        Self {
+            key: key(&pod.metadata),
+            is_leaving: pod.metadata.deletion_timestamp.is_some(),
+            labels: pod.metadata.labels.unwrap_or_default().into(),
+            phase: Phase::of(pod.status.and_then(|status| status.phase).as_deref()),
+        }
+    }
+}
+
+impl Entry for LabelledPod {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+}

@@ -1,0 +1,147 @@
+//! What is predicted of a workload: a `TimeSeriesPrediction` object with its samples as numbers.
+
+use std::collections::BTreeSet;
+
+use api::ParseError;
+use api::prediction::{self, PredictedSample, PredictedSeries, TimeSeriesPrediction};
+use kube::core::DynamicObject;
+use model::{Labels, WorkloadRef};
+
+use crate::autoscaler::key;
+use crate::table::{Entry, ObjectKey};
+
+/// A `TimeSeriesPrediction` object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique identifier: an object of the same name made later is another prediction.
+    pub uid: String,
+    /// All labels.
+    pub labels: Labels,
+    /// The workload that it is about.
+    pub target: WorkloadRef,
+    /// How far ahead is looked.
+    pub window_seconds: i32,
+    /// One entry per metric that is to be predicted.
+    pub metrics: Vec<PredictedMetric>,
+}
+
+/// What is predicted of one metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictedMetric {
+    /// Name of the metric among those of the object, such as `resource.cpu`.
+    pub identifier: Box<str>,
+    /// Whether the whole window is predicted.
+    pub ready: bool,
+    /// Its series, each of seconds since 1970 and values.
+    pub series: Vec<Vec<(i64, f64)>>,
+}
+
+impl Prediction {
+    /// Reads an object, or says which field cannot be read.
+    pub(crate) fn read(loose: DynamicObject) -> Result<Self, ParseError> {
+        let ObjectKey { namespace, name } = key(&loose.metadata);
+        let value = serde_json::to_value(loose).map_err(|error| ParseError {
+            kind: "TimeSeriesPrediction".to_owned(),
+            namespace,
+            name,
+            field: ".".to_owned(),
+            reason: error.to_string(),
+        })?;
+        prediction::parse(value).map(Self::trim)
+    }
+
+    fn trim(object: TimeSeriesPrediction) -> Self {
+        let TimeSeriesPrediction { metadata, spec, status } = object;
+        let key = key(&metadata);
+        let target = spec.target_ref;
+        let namespace = if target.namespace.is_empty() { key.namespace.clone() } else { target.namespace };
+        let mut metrics: Vec<_> = status.unwrap_or_default().prediction_metrics.into_iter().map(metric).collect();
+        let known: BTreeSet<_> = metrics.iter().map(|metric| metric.identifier.clone()).collect();
+        // What nothing was said of yet is not ready.
+        let wanted = spec.prediction_metrics.into_iter().map(|metric| metric.resource_identifier.into_boxed_str());
+        let unknown = wanted.filter(|identifier| !known.contains(identifier));
+        metrics.extend(unknown.map(|identifier| PredictedMetric { identifier, ready: false, series: Vec::new() }));
+        Self {
+            key,
+            uid: metadata.uid.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default().into(),
+            target: WorkloadRef { api_version: target.api_version, kind: target.kind, namespace, name: target.name },
+            window_seconds: spec.prediction_window_seconds,
+            metrics,
+        }
+    }
+}
+
+fn metric(metric: prediction::MetricPrediction) -> PredictedMetric {
+    // What is no number is no sample.
+    let sample = |sample: PredictedSample| {
+        let value = sample.value.parse().ok().filter(|value: &f64| value.is_finite())?;
+        Some((sample.timestamp, value))
+    };
+    let series = |series: PredictedSeries| series.samples.into_iter().filter_map(sample).collect();
+    PredictedMetric {
+        identifier: metric.resource_identifier.into(),
+        ready: metric.ready,
+        series: metric.prediction.into_iter().map(series).collect(),
+    }
+}
+
+impl Entry for Prediction {
+    type Key = ObjectKey;
+
+    fn key(&self) -> ObjectKey {
+        self.key.clone()
+    }
+
+    fn about(&self) -> Option<WorkloadRef> {
+        Some(self.target.clone().of_any_version())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Identifier, readiness and series.
+    type Metric<'a> = (&'a str, bool, &'a [&'a [(i64, f64)]]);
+
+    fn check(status: &Value, expected: &[Metric]) {
+        let algorithm = json!({"algorithmType": "dsp"});
+        let metric = |identifier: &str| json!({"resourceIdentifier": identifier, "type": "ResourceQuery", "resourceQuery": "cpu", "algorithm": algorithm});
+        let object = json!({
+            "apiVersion": "prediction.crane.io/v1alpha1", "kind": "TimeSeriesPrediction",
+            "metadata": {"namespace": "shop", "name": "ehpa-web"},
+            "spec": {
+                "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "predictionWindowSeconds": 3600,
+                "predictionMetrics": [metric("resource.cpu"), metric("resource.memory")],
+            },
+            "status": status,
+        });
+        let read = Prediction::read(serde_json::from_value(object).expect("an object")).expect("a prediction");
+        assert_eq!(read.about().expect("a workload").to_string(), "Deployment shop/web");
+        let found: Vec<_> =
+            read.metrics.iter().map(|metric| (&*metric.identifier, metric.ready, metric.series.clone())).collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(identifier, ready, series)| (*identifier, *ready, series.iter().map(|one| one.to_vec()).collect()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn samples_are_numbers_and_metrics_without_any_are_not_ready() {
+        let sample = |timestamp: i64, value: &str| json!({"timestamp": timestamp, "value": value});
+        let samples = json!([sample(60, "0.50000"), sample(120, "NaN"), sample(180, "1e3"), sample(240, "much")]);
+        let cpu = json!({"resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": samples}]});
+        check(
+            &json!({"predictionMetrics": [cpu]}),
+            &[("resource.cpu", true, &[&[(60, 0.5), (180, 1000.0)]]), ("resource.memory", false, &[])],
+        );
+        check(&Value::Null, &[("resource.cpu", false, &[]), ("resource.memory", false, &[])]);
+    }
+}
