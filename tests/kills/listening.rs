@@ -96,5 +96,5 @@ async fn follow_statuses(objects: Api<VerticalPodAutoscaler>, seen: watch::Sende
 
 fn heard_target(following: &Following, uid: &str) -> Option<i64> {
     let heard = following.get(uid)?;
-    Some(heard.recommendation.recommendation.containers.first()?.target.memory()?.bytes())
+    Some(heard.value.recommendation.containers.first()?.target.memory()?.bytes())
 }

@@ -5,6 +5,7 @@
 
 mod behavior;
 mod cron;
+mod holidays;
 mod metric;
 mod status;
 
@@ -18,6 +19,7 @@ use crate::vpa::CrossVersionObjectReference;
 
 pub use behavior::{Behavior, PolicyKind, ScalingPolicy, ScalingRules, SelectPolicy};
 pub use cron::CronSpec;
+pub use holidays::{HOLIDAYS, HolidaysError, holidays};
 pub use metric::{
     ContainerResourceSource, ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, ObjectSource,
     PodsSource, ResourceSource, TargetKind,

@@ -23,7 +23,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use crate::proto::feed_client::FeedClient;
-use crate::proto::{RecommendationsUpdate, WatchRecommendationsRequest};
+use crate::topic::Topic;
 
 use backoff::Backoff;
 pub use connect::connect;
@@ -41,7 +41,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The largest message that is taken.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Follows the recommendations of whoever leads: of everything, or of one shard each.
+/// Follows what whoever leads tells: of everything, or of one shard each.
+#[derive(Clone)]
 pub struct Reader {
     /// `host:port` of each leader; absent while there is none.
     pub leaders: Vec<watch::Receiver<Option<String>>>,
@@ -69,7 +70,9 @@ enum Ended {
 
 impl Reader {
     /// What is heard, and the reading itself, which goes on for as long as somebody looks and a leader is told.
-    pub fn follow(self) -> (watch::Receiver<Following>, impl Future<Output = ()> + Send + use<>) {
+    ///
+    /// Recommendations, or what else the receiver is of: `reader.follow::<Forecast>()`.
+    pub fn follow<V: Topic>(self) -> (watch::Receiver<Following<V>>, impl Future<Output = ()> + Send + use<V>) {
         let Self { leaders, tls, server_name } = self;
         let (following, heard) = watch::channel(Following::new(leaders.len(), Instant::now()));
         let streams = leaders.into_iter().enumerate().map(|(number, leader)| {
@@ -81,20 +84,20 @@ impl Reader {
 }
 
 /// Where what one leader tells goes.
-struct Told {
+struct Told<V: Topic> {
     number: usize,
-    following: watch::Sender<Following>,
+    following: watch::Sender<Following<V>>,
 }
 
 /// Follows one leader, and those that follow it.
-struct LeaderReader {
+struct LeaderReader<V: Topic> {
     leader: watch::Receiver<Option<String>>,
     tls: CurrentTls,
     server_name: ServerName<'static>,
-    following: Told,
+    following: Told<V>,
 }
 
-impl LeaderReader {
+impl<V: Topic> LeaderReader<V> {
     async fn run(self) {
         let Self { mut leader, tls, server_name, following } = self;
         let mut merge = Merge::default();
@@ -130,7 +133,7 @@ impl LeaderReader {
             following.stale();
             let ended = (!matches!(ended, Ended::Closed)).then(|| ended.to_string());
             if let Some(error) = ended.as_ref().filter(|_| ended != said) {
-                tracing::warn!(leader = address, error, "the feed is interrupted; trying on");
+                tracing::warn!(leader = address, error, of = V::NOUN, "the feed is interrupted; trying on");
             }
             said = ended;
             tokio::select! {
@@ -142,7 +145,7 @@ impl LeaderReader {
     }
 }
 
-impl Told {
+impl<V: Topic> Told<V> {
     fn is_fresh(&self) -> bool {
         self.following.borrow().parts().get(self.number).is_some_and(|part| part.stale_since.is_none())
     }
@@ -156,7 +159,7 @@ impl Told {
     }
 
     /// Wakes those who look if `change` gives that there was one.
-    fn change(&self, change: impl FnOnce(&mut Part) -> bool) {
+    fn change(&self, change: impl FnOnce(&mut Part<V>) -> bool) {
         self.following.send_if_modified(|following| following.part_mut(self.number).is_some_and(change));
     }
 
@@ -176,12 +179,12 @@ pub async fn client(
     Ok(FeedClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
-async fn follow(
+async fn follow<V: Topic>(
     address: &str,
     tls: &CurrentTls,
     server_name: &ServerName<'static>,
-    merge: &mut Merge,
-    following: &Told,
+    merge: &mut Merge<V>,
+    following: &Told<V>,
 ) -> Ended {
     match read(address, tls, server_name, merge, following).await {
         Ok(()) => Ended::Closed,
@@ -189,16 +192,16 @@ async fn follow(
     }
 }
 
-async fn read(
+async fn read<V: Topic>(
     address: &str,
     tls: &CurrentTls,
     server_name: &ServerName<'static>,
-    merge: &mut Merge,
-    following: &Told,
+    merge: &mut Merge<V>,
+    following: &Told<V>,
 ) -> Result<(), Ended> {
     let beginning = async {
-        let mut client = client(address, tls, server_name).await?;
-        Ok::<_, Ended>(client.watch_recommendations(WatchRecommendationsRequest {}).await?.into_inner())
+        let client = client(address, tls, server_name).await?;
+        Ok::<_, Ended>(V::watch(client).await?)
     };
     let mut stream = tokio::time::timeout(CONNECT_TIMEOUT, beginning).await.map_err(|_| Ended::Timeout)??;
     merge.begin();
@@ -208,7 +211,7 @@ async fn read(
     Ok(())
 }
 
-fn take(update: RecommendationsUpdate, merge: &mut Merge, following: &Told) -> Result<(), MergeError> {
+fn take<V: Topic>(update: V::Update, merge: &mut Merge<V>, following: &Told<V>) -> Result<(), MergeError> {
     let mut taken = Ok(());
     following.change(|part| match merge.take(update, part) {
         Ok(changed) => changed,

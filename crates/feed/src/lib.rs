@@ -6,24 +6,28 @@
 //! * [`publisher`]: the leader's side; what it tells, and for which term of leadership.
 //! * [`server`]: the gRPC services on an open port.
 //! * [`client`]: the reader's side; finds the leader, reconnects, keeps the last value and never goes back to an older one.
-//! * [`recommendation`], [`explanation`]: what is told, and how it looks in the protocol.
+//! * [`recommendation`], [`forecast`], [`explanation`]: what is told, and how it looks in the protocol; [`topic`]: what sets the streams apart.
 //!
 //! There is no Kubernetes here: which address leads, and what is recommended, come from outside.
 
 pub mod board;
 pub mod client;
 pub mod explanation;
+pub mod forecast;
 pub mod metrics;
 pub mod proto;
 pub mod publisher;
 mod quantities;
 pub mod recommendation;
 pub mod server;
+pub mod topic;
 
 pub use client::{Following, Reader};
 pub use explanation::{Explained, Question};
+pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use metrics::Metrics;
 pub use publisher::{Publisher, Term};
 pub use quantities::MessageError;
 pub use recommendation::Recommendation;
 pub use server::{AllowedClients, Server, ServerLimits};
+pub use topic::Topic;

@@ -11,16 +11,15 @@ use tokio::sync::watch;
 
 use crate::board::{Board, Key};
 use crate::recommendation::Recommendation;
+use crate::topic::Topic;
 
 /// So many deletions are remembered for readers that are behind.
 const MAX_DELETIONS: usize = 10_000;
 
-pub(crate) type Recommendations = Board<Arc<Recommendation>>;
-
-/// What is told. Clones share it.
+/// What is told in one stream. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Publisher {
-    board: Arc<Mutex<Recommendations>>,
+pub struct Publisher<V: Topic = Recommendation> {
+    board: Arc<Mutex<Board<Arc<V>>>>,
     told: watch::Sender<Told>,
 }
 
@@ -33,19 +32,19 @@ pub(crate) struct Told {
     pub(crate) revision: u64,
 }
 
-impl Default for Publisher {
+impl<V: Topic> Default for Publisher<V> {
     fn default() -> Self {
         Self { board: Arc::new(Mutex::new(Board::new(MAX_DELETIONS))), told: watch::Sender::default() }
     }
 }
 
-impl Publisher {
+impl<V: Topic> Publisher<V> {
     /// Begins a term; later ones have greater numbers. Readers are served from the first [`Term::reset`] until it is dropped.
-    pub fn begin(&self, number: u64) -> Term {
+    pub fn begin(&self, number: u64) -> Term<V> {
         Term { publisher: self.clone(), number }
     }
 
-    /// How many recommendations there are.
+    /// How many values there are.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
@@ -60,7 +59,7 @@ impl Publisher {
     }
 
     /// Every change leaves the board whole.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Recommendations> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Board<Arc<V>>> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,18 +75,16 @@ impl Publisher {
 
 /// One term of leadership. Readers are sent away when it is dropped.
 #[derive(Debug)]
-pub struct Term {
-    publisher: Publisher,
+pub struct Term<V: Topic = Recommendation> {
+    publisher: Publisher<V>,
     number: u64,
 }
 
-impl Term {
-    /// Makes these the only recommendations. Equal ones wake nobody.
-    pub fn reset(&self, recommendations: impl IntoIterator<Item = Recommendation>, now: Timestamp) {
-        let values: BTreeMap<Key, _> = recommendations
-            .into_iter()
-            .map(|recommendation| (Key::from(recommendation.uid.as_str()), Arc::new(recommendation)))
-            .collect();
+impl<V: Topic> Term<V> {
+    /// Makes these the only values. Equal ones wake nobody.
+    pub fn reset(&self, values: impl IntoIterator<Item = V>, now: Timestamp) {
+        let values: BTreeMap<Key, _> =
+            values.into_iter().map(|value| (Key::from(value.uid()), Arc::new(value))).collect();
         let revision = {
             let mut board = self.publisher.lock();
             board.reset(values, now);
@@ -96,12 +93,12 @@ impl Term {
         self.publisher.tell(|_| Some(self.number), revision);
     }
 
-    /// Tells one recommendation.
-    pub fn apply(&self, recommendation: Recommendation, now: Timestamp) {
+    /// Tells one value.
+    pub fn apply(&self, value: V, now: Timestamp) {
         let revision = {
             let mut board = self.publisher.lock();
-            let key = recommendation.uid.clone();
-            board.apply(&key, Arc::new(recommendation), now);
+            let key = value.uid().to_owned();
+            board.apply(&key, Arc::new(value), now);
             board.revision()
         };
         self.publisher.tell(|term| term, revision);
@@ -118,7 +115,7 @@ impl Term {
     }
 }
 
-impl Drop for Term {
+impl<V: Topic> Drop for Term<V> {
     fn drop(&mut self) {
         self.publisher.told.send_if_modified(|told| {
             let is_ours = told.term == Some(self.number);

@@ -15,6 +15,14 @@ pub enum MessageError {
         /// What it says.
         text: String,
     },
+    /// A number is none.
+    #[error("{field}: {value} is not a finite number")]
+    Number {
+        /// Where it is.
+        field: String,
+        /// What it says.
+        value: String,
+    },
     /// A field that is always set is not.
     #[error("{0} is missing")]
     Missing(&'static str),

@@ -1,5 +1,7 @@
 //! What is told about one `VerticalPodAutoscaler` object, and how it looks in the protocol.
 
+mod topic;
+
 use jiff::Timestamp;
 use model::ContainerRecommendation;
 

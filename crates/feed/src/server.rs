@@ -15,6 +15,7 @@ use tonic::service::InterceptorLayer;
 use tonic::{Request, Status};
 
 use crate::explanation::{Explained, Question};
+use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
 use crate::proto::feed_server::FeedServer;
 use crate::proto::{DESCRIPTION, feed_server};
@@ -72,8 +73,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A server that is about to start.
 pub struct Server {
-    /// What is told.
+    /// Recommendations that are told.
     pub publisher: Publisher,
+    /// Forecasts that are told.
+    pub forecasts: Publisher<Forecast>,
     /// How questions are answered.
     pub answer: Answer,
     /// Certificate, key and the authorities of clients. It must ask for client certificates.
@@ -89,13 +92,13 @@ pub struct Server {
 impl Server {
     /// Serves until `shutdown`.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
-        let Self { publisher, answer, tls, allowed, limits, metrics } = self;
+        let Self { publisher, forecasts, answer, tls, allowed, limits, metrics } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTION)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .build_v1()?;
-        let service = Service::new(publisher.clone(), answer, limits, metrics.clone(), shutdown.clone());
+        let service = Service::new(publisher.clone(), forecasts, answer, limits, metrics.clone(), shutdown.clone());
         let feed = FeedServer::new(service).max_decoding_message_size(limits.request_bytes);
         let refusals = metrics.clone();
         let connections = Acceptor { tls, allowed, limits, metrics }.accept(listener, shutdown.clone());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use cluster::ObjectKey;
 use feed::server::Answer;
-use feed::{AllowedClients, Publisher, Recommendation, Server, ServerLimits};
+use feed::{AllowedClients, Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
 use runtime::address::listen_ip_from_environment;
 use runtime::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
@@ -23,6 +23,8 @@ use crate::state::Decision;
 pub(crate) struct Feed {
     /// Where to tell decisions.
     pub(crate) publisher: Publisher,
+    /// Where to tell forecasts.
+    pub(crate) forecasts: Publisher<Forecast>,
     /// Where readers find it, for the Lease.
     pub(crate) address: String,
 }
@@ -46,17 +48,18 @@ impl Feed {
         ensure!(files.authorities.is_some(), "--feed-client-ca-file is needed with --feed-tls-cert-file");
         let listen = feed_address.or_host(listen_ip_from_environment()?);
         let address = advertised(&feed_advertised_host, listen)?;
-        let publisher = Publisher::default();
+        let (publisher, forecasts) = (Publisher::default(), Publisher::default());
         let serving = Serving {
             listen,
             files,
             allowed: feed_allowed_clients,
             publisher: publisher.clone(),
+            forecasts: forecasts.clone(),
             answer: answer(shared.clone()),
             metrics: feed::Metrics::register(&chassis.registry)?,
         };
         chassis.tasks.spawn("feed", serving.run(chassis.shutdown.clone()));
-        Ok(Some(Self { publisher, address }))
+        Ok(Some(Self { publisher, forecasts, address }))
     }
 }
 
@@ -65,13 +68,14 @@ struct Serving {
     files: TlsFiles,
     allowed: AllowedClients,
     publisher: Publisher,
+    forecasts: Publisher<Forecast>,
     answer: Answer,
     metrics: feed::Metrics,
 }
 
 impl Serving {
     async fn run(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let Self { listen, files, allowed, publisher, answer, metrics } = self;
+        let Self { listen, files, allowed, publisher, forecasts, answer, metrics } = self;
         let Some(tls) = shutdown.run_until_cancelled(certificates(files)).await else { return Ok(()) };
         let listener: TcpListener =
             listen.bind().await.with_context(|| format!("cannot listen on --feed-address={listen}"))?;
@@ -79,6 +83,7 @@ impl Serving {
         let current = tls.clone();
         let server = Server {
             publisher,
+            forecasts,
             answer,
             tls: Arc::new(move || current.config()),
             allowed,

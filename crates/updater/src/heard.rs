@@ -27,16 +27,16 @@ impl Ear {
         let mut told = BTreeMap::new();
         for (uid, heard) in following.iter() {
             let is_up = following.parts().iter().any(|part| {
-                part.stale_since.is_none() && part.recommendations.get(uid).is_some_and(|own| std::ptr::eq(own, heard))
+                part.stale_since.is_none() && part.values.get(uid).is_some_and(|own| std::ptr::eq(own, heard))
             });
-            let is_something = !heard.recommendation.recommendation.containers.is_empty();
+            let is_something = !heard.value.recommendation.containers.is_empty();
             if !is_up || !is_something {
                 continue;
             }
             let version = (heard.term, heard.revision);
             told.insert(uid.to_owned(), version);
             if self.versions.get(uid) != Some(&version) {
-                self.heard.insert(uid.to_owned(), Arc::new(heard.recommendation.recommendation.clone()));
+                self.heard.insert(uid.to_owned(), Arc::new(heard.value.recommendation.clone()));
             }
         }
         self.heard.retain(|uid, _| told.contains_key(uid));

@@ -139,14 +139,14 @@ fn recommendation(state: &State<'_>, autoscaler: &Autoscaler) -> Option<Recommen
     let status = autoscaler.object.status.as_ref();
     let observed = status.map_or(0, |status| status.observed_generation);
     let fresh = state.heard.and_then(|heard| heard.get_fresh(autoscaler.uid()));
-    if let Some(heard) = fresh.filter(|heard| heard.recommendation.observed_generation >= observed) {
-        return Some(heard.recommendation.recommendation.clone());
+    if let Some(heard) = fresh.filter(|heard| heard.value.observed_generation >= observed) {
+        return Some(heard.value.recommendation.clone());
     }
     if let Some(written) = status.and_then(|status| status.recommendation.clone()) {
         return Some(written.into());
     }
     let heard = state.heard.and_then(|heard| heard.get(autoscaler.uid()));
-    heard.map(|heard| heard.recommendation.recommendation.clone())
+    heard.map(|heard| heard.value.recommendation.clone())
 }
 
 /// What becomes of a `VerticalPodAutoscaler` that somebody writes.

@@ -26,7 +26,7 @@ const TAKEOVER: Duration = Duration::from_secs(5);
 /// The CPU that the feed asks for, as a quantity, with the term that it is from.
 fn target(following: &Following, uid: &str) -> Option<(String, u64)> {
     let heard = following.get(uid)?;
-    let container = heard.recommendation.recommendation.containers.first()?;
+    let container = heard.value.recommendation.containers.first()?;
     Some((container.target.get(&ResourceName::Cpu)?.to_string(), heard.term))
 }
 

@@ -105,7 +105,7 @@ async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Fo
 
 /// The term of each object's value, by namespace.
 fn terms(following: &Following) -> BTreeMap<String, u64> {
-    following.iter().map(|(_, heard)| (heard.recommendation.namespace.clone(), heard.term)).collect()
+    following.iter().map(|(_, heard)| (heard.value.namespace.clone(), heard.term)).collect()
 }
 
 /// Kills the leader of a shard. Readers have the data of its successor soon; until then they have the last one's, and what

@@ -10,27 +10,28 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::recommendation::Recommendation;
+use crate::topic::Topic;
 
 /// The state of a reader.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Following {
-    parts: Vec<Part>,
+pub struct Following<V: Topic = Recommendation> {
+    parts: Vec<Part<V>>,
 }
 
 /// What one leader, or the last of those that followed each other, told.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct Part<V: Topic = Recommendation> {
     /// By the object's unique identifier.
-    pub recommendations: BTreeMap<String, Heard>,
+    pub values: BTreeMap<String, Heard<V>>,
     /// Since when changes may have been missed; absent while the stream is up.
     pub stale_since: Option<Instant>,
 }
 
 /// The last value that was heard.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
+pub struct Heard<V: Topic = Recommendation> {
     /// The value.
-    pub recommendation: Arc<Recommendation>,
+    pub value: Arc<V>,
     /// The term of leadership from which it is. Terms of different shards cannot be compared.
     pub term: u64,
     /// The number of its change in the term.
@@ -39,48 +40,48 @@ pub struct Heard {
     pub changed_at: Timestamp,
 }
 
-impl Part {
+impl<V: Topic> Part<V> {
     /// Nothing was heard yet; it is stale from `now`.
     pub(super) fn new(now: Instant) -> Self {
-        Self { recommendations: BTreeMap::new(), stale_since: Some(now) }
+        Self { values: BTreeMap::new(), stale_since: Some(now) }
     }
 }
 
-impl Following {
+impl<V: Topic> Following<V> {
     /// Nothing was heard yet from so many leaders; it is stale from `now`.
     pub(super) fn new(leaders: usize, now: Instant) -> Self {
         Self::from_parts(vec![Part::new(now); leaders])
     }
 
     /// What these leaders told.
-    pub fn from_parts(parts: Vec<Part>) -> Self {
+    pub fn from_parts(parts: Vec<Part<V>>) -> Self {
         Self { parts }
     }
 
-    pub(super) fn part_mut(&mut self, leader: usize) -> Option<&mut Part> {
+    pub(super) fn part_mut(&mut self, leader: usize) -> Option<&mut Part<V>> {
         self.parts.get_mut(leader)
     }
 
     /// What each leader told, in the order in which they were given to the reader.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[Part<V>] {
         &self.parts
     }
 
     /// The last value for the object with this unique identifier.
-    pub fn get(&self, uid: &str) -> Option<&Heard> {
-        let told = self.parts.iter().filter_map(|part| part.recommendations.get(uid));
+    pub fn get(&self, uid: &str) -> Option<&Heard<V>> {
+        let told = self.parts.iter().filter_map(|part| part.values.get(uid));
         told.max_by_key(|heard| heard.changed_at)
     }
 
     /// The last value for this object from leaders that are still heard.
-    pub fn get_fresh(&self, uid: &str) -> Option<&Heard> {
+    pub fn get_fresh(&self, uid: &str) -> Option<&Heard<V>> {
         let fresh = self.parts.iter().filter(|part| part.stale_since.is_none());
-        fresh.filter_map(|part| part.recommendations.get(uid)).max_by_key(|heard| heard.changed_at)
+        fresh.filter_map(|part| part.values.get(uid)).max_by_key(|heard| heard.changed_at)
     }
 
     /// The last value of each object, with its unique identifier.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Heard)> {
-        let told = self.parts.iter().flat_map(|part| &part.recommendations);
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Heard<V>)> {
+        let told = self.parts.iter().flat_map(|part| &part.values);
         told.filter(|(uid, heard)| self.get(uid).is_some_and(|last| std::ptr::eq(*heard, last)))
             .map(|(uid, heard)| (uid.as_str(), heard))
     }
@@ -97,14 +98,14 @@ mod tests {
 
     fn heard(changed_at: i64) -> Heard {
         let changed_at = Timestamp::from_second(changed_at).unwrap();
-        Heard { recommendation: Arc::default(), term: 1, revision: 1, changed_at }
+        Heard { value: Arc::default(), term: 1, revision: 1, changed_at }
     }
 
     /// What each of the leaders told, as object and time of its change, and what counts.
     fn check(told: &[&[(&str, i64)]], expected: &[(&str, i64)]) {
-        let mut following = Following::new(told.len(), Instant::now());
+        let mut following: Following = Following::new(told.len(), Instant::now());
         for (part, told) in following.parts.iter_mut().zip(told) {
-            part.recommendations = told.iter().map(|(uid, at)| ((*uid).to_owned(), heard(*at))).collect();
+            part.values = told.iter().map(|(uid, at)| ((*uid).to_owned(), heard(*at))).collect();
         }
         let mut counts: Vec<_> = following.iter().map(|(uid, heard)| (uid, heard.changed_at.as_second())).collect();
         counts.sort_unstable();
@@ -131,9 +132,9 @@ mod tests {
 
     #[test]
     fn what_a_leader_told_is_fresh_while_it_is_heard() {
-        let mut following = Following::new(2, Instant::now());
+        let mut following: Following = Following::new(2, Instant::now());
         for (part, at) in following.parts.iter_mut().zip([5, 4]) {
-            part.recommendations.insert("a".to_owned(), heard(at));
+            part.values.insert("a".to_owned(), heard(at));
         }
         assert_eq!((following.get_fresh("a"), following.get("a")), (None, Some(&heard(5))));
         following.parts[1].stale_since = None;
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn it_is_stale_while_one_leader_is_not_heard() {
         let (earlier, later) = (Instant::now(), Instant::now());
-        let mut following = Following::new(2, earlier);
+        let mut following: Following = Following::new(2, earlier);
         following.parts[1].stale_since = Some(later);
         assert_eq!(following.stale_since(), Some(earlier));
         following.parts[0].stale_since = None;

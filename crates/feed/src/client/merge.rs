@@ -4,11 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
-use crate::proto::recommendations_update::Change;
-use crate::proto::{self, RecommendationsUpdate};
-use crate::recommendation::Recommendation;
+use crate::topic::{Change, Stamp, Topic};
 
 use super::following::{Heard, Part};
 
@@ -29,46 +25,51 @@ pub(super) enum MergeError {
 }
 
 /// What is remembered between messages.
-#[derive(Debug, Default)]
-pub(super) struct Merge {
+#[derive(Debug)]
+pub(super) struct Merge<V: Topic> {
     /// The latest term that was seen.
     term: u64,
-    stage: Stage,
+    stage: Stage<V>,
 }
 
-#[derive(Debug, Default)]
-enum Stage {
-    #[default]
+#[derive(Debug)]
+enum Stage<V: Topic> {
     New,
     /// Parts of a reset that is not complete.
-    Resetting(BTreeMap<String, Heard>),
+    Resetting(BTreeMap<String, Heard<V>>),
     Following,
 }
 
-impl Merge {
+impl<V: Topic> Default for Merge<V> {
+    fn default() -> Self {
+        Self { term: 0, stage: Stage::New }
+    }
+}
+
+impl<V: Topic> Merge<V> {
     /// A new stream begins; what was begun in the last one is void.
     pub(super) fn begin(&mut self) {
         self.stage = Stage::New;
     }
 
     /// Takes a message; gives whether the state changed.
-    pub(super) fn take(&mut self, update: RecommendationsUpdate, part: &mut Part) -> Result<bool, MergeError> {
-        let RecommendationsUpdate { term, change } = update;
+    pub(super) fn take(&mut self, update: V::Update, part: &mut Part<V>) -> Result<bool, MergeError> {
+        let (term, change) = V::unpack(update);
         if term < self.term {
             return Err(MergeError::EarlierTerm { term, known: self.term });
         }
         self.term = term;
         match (change, &mut self.stage) {
-            (Some(Change::Reset(reset)), stage) => {
-                let mut parts = match std::mem::take(stage) {
-                    _ if reset.first => BTreeMap::new(),
+            (Some(Change::Reset { values, first, complete }), stage) => {
+                let mut parts = match std::mem::replace(stage, Stage::New) {
+                    _ if first => BTreeMap::new(),
                     Stage::Resetting(parts) => parts,
                     Stage::New | Stage::Following => return Err(MergeError::NoReset),
                 };
-                for message in reset.recommendations {
+                for message in values {
                     put(&mut parts, message, term);
                 }
-                if !reset.complete {
+                if !complete {
                     *stage = Stage::Resetting(parts);
                     return Ok(false);
                 }
@@ -77,17 +78,17 @@ impl Merge {
                 Ok(true)
             }
             (_, Stage::New | Stage::Resetting(_)) => Err(MergeError::NoReset),
-            (Some(Change::Apply(apply)), Stage::Following) => {
+            (Some(Change::Apply(values)), Stage::Following) => {
                 let mut changed = false;
-                for message in apply.recommendations {
-                    changed |= put(&mut part.recommendations, message, term);
+                for message in values {
+                    changed |= put(&mut part.values, message, term);
                 }
                 Ok(changed)
             }
-            (Some(Change::Delete(delete)), Stage::Following) => {
+            (Some(Change::Delete(uids)), Stage::Following) => {
                 let mut changed = false;
-                for uid in delete.uids {
-                    changed |= part.recommendations.remove(&uid).is_some();
+                for uid in uids {
+                    changed |= part.values.remove(&uid).is_some();
                 }
                 Ok(changed)
             }
@@ -98,39 +99,36 @@ impl Merge {
 }
 
 /// Puts the parts in place, except where something newer is known.
-fn replace(part: &mut Part, mut parts: BTreeMap<String, Heard>) {
-    for (uid, known) in std::mem::take(&mut part.recommendations) {
+fn replace<V: Topic>(part: &mut Part<V>, mut parts: BTreeMap<String, Heard<V>>) {
+    for (uid, known) in std::mem::take(&mut part.values) {
         if parts.get(&uid).is_some_and(|new| order(new) < order(&known)) {
             parts.insert(uid, known);
         }
     }
-    part.recommendations = parts;
+    part.values = parts;
     part.stale_since = None;
 }
 
 /// Puts one value in place, unless something newer is known. A value that cannot be read counts as none: its reader then
 /// goes by the status of the object.
-fn put(values: &mut BTreeMap<String, Heard>, message: proto::Recommendation, term: u64) -> bool {
-    let uid = message.uid.clone();
-    let revision = message.revision;
+fn put<V: Topic>(values: &mut BTreeMap<String, Heard<V>>, message: V::Message, term: u64) -> bool {
+    let Stamp { uid, revision, changed_at } = V::stamp(&message);
     if values.get(&uid).is_some_and(|known| (term, revision) < order(known)) {
         return false;
     }
-    let changed_at = Timestamp::from_millisecond(message.changed_at_ms).unwrap_or_default();
-    match Recommendation::try_from(message) {
-        Ok(recommendation) => {
-            let recommendation = Arc::new(recommendation);
-            values.insert(uid, Heard { recommendation, term, revision, changed_at });
+    match V::from_message(message) {
+        Ok(value) => {
+            values.insert(uid, Heard { value: Arc::new(value), term, revision, changed_at });
             true
         }
         Err(error) => {
-            tracing::warn!(uid, %error, "passing over a recommendation that cannot be read");
+            tracing::warn!(uid, kind = V::NOUN, %error, "passing over a value that cannot be read");
             values.remove(&uid).is_some()
         }
     }
 }
 
-fn order(heard: &Heard) -> (u64, u64) {
+fn order<V: Topic>(heard: &Heard<V>) -> (u64, u64) {
     (heard.term, heard.revision)
 }
 
@@ -139,7 +137,11 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::proto::{RecommendationsApply, RecommendationsDelete, RecommendationsReset};
+    use crate::proto::recommendations_update::Change;
+    use crate::proto::{
+        self, RecommendationsApply, RecommendationsDelete, RecommendationsReset, RecommendationsUpdate,
+    };
+    use crate::recommendation::Recommendation;
 
     fn messages(values: &[(&str, u64)]) -> Vec<proto::Recommendation> {
         let message = |(uid, revision): &(&str, u64)| proto::Recommendation {
@@ -168,7 +170,7 @@ mod tests {
     }
 
     struct Hearer {
-        merge: Merge,
+        merge: Merge<Recommendation>,
         part: Part,
     }
 
@@ -183,7 +185,7 @@ mod tests {
 
         /// `uid@term.revision` of each value.
         fn check(&self, expected: &[&str]) {
-            let values = self.part.recommendations.iter();
+            let values = self.part.values.iter();
             let values: Vec<_> =
                 values.map(|(uid, heard)| format!("{uid}@{}.{}", heard.term, heard.revision)).collect();
             assert_eq!(values, expected);

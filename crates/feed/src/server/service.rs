@@ -4,25 +4,27 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::Stream;
-use futures::stream::unfold;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::watch::{Counted, Watch, Woken, not_leading};
+use super::watch::{Counted, Watch, not_leading};
 use super::{Answer, ServerLimits};
 use crate::explanation::Question;
+use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
 use crate::proto::feed_server::Feed;
 use crate::proto::{
-    ExplainRequest, ExplainResponse, ForecastsReset, ForecastsUpdate, RecommendationsUpdate, WatchForecastsRequest,
-    WatchRecommendationsRequest, forecasts_update,
+    ExplainRequest, ExplainResponse, ForecastsUpdate, RecommendationsUpdate, WatchForecastsRequest,
+    WatchRecommendationsRequest,
 };
 use crate::publisher::Publisher;
+use crate::topic::Topic;
 
 pub(super) struct Service {
     publisher: Publisher,
+    forecasts: Publisher<Forecast>,
     answer: Answer,
     limits: ServerLimits,
     metrics: Metrics,
@@ -36,6 +38,7 @@ type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl Service {
     pub(super) fn new(
         publisher: Publisher,
+        forecasts: Publisher<Forecast>,
         answer: Answer,
         limits: ServerLimits,
         metrics: Metrics,
@@ -43,15 +46,15 @@ impl Service {
     ) -> Self {
         let readers = Arc::new(Semaphore::new(limits.readers));
         let explanations = Arc::new(Semaphore::new(limits.explanations));
-        Self { publisher, answer, limits, metrics, shutdown, readers, explanations }
+        Self { publisher, forecasts, answer, limits, metrics, shutdown, readers, explanations }
     }
 
-    fn watch(&self) -> Result<Watch, Status> {
-        let told = self.publisher.told();
-        let term = self.term()?;
+    fn watch<V: Topic>(&self, publisher: &Publisher<V>) -> Result<Watch<V>, Status> {
+        let told = publisher.told();
+        let term = self.term(publisher)?;
         let permit = self.permit(&self.readers)?;
         Ok(Watch {
-            publisher: self.publisher.clone(),
+            publisher: publisher.clone(),
             term,
             told,
             metrics: self.metrics.clone(),
@@ -61,8 +64,8 @@ impl Service {
         })
     }
 
-    fn term(&self) -> Result<u64, Status> {
-        let term = self.publisher.told().borrow().term;
+    fn term<V: Topic>(&self, publisher: &Publisher<V>) -> Result<u64, Status> {
+        let term = publisher.told().borrow().term;
         term.ok_or_else(|| {
             self.metrics.refused(Refusal::NotLeading);
             not_leading()
@@ -86,18 +89,18 @@ impl Feed for Service {
         &self,
         _request: Request<WatchRecommendationsRequest>,
     ) -> Result<Response<Self::WatchRecommendationsStream>, Status> {
-        Ok(Response::new(Box::pin(self.watch()?.recommendations())))
+        Ok(Response::new(Box::pin(self.watch(&self.publisher)?.messages())))
     }
 
     async fn watch_forecasts(
         &self,
         _request: Request<WatchForecastsRequest>,
     ) -> Result<Response<Self::WatchForecastsStream>, Status> {
-        Ok(Response::new(Box::pin(forecasts(self.watch()?))))
+        Ok(Response::new(Box::pin(self.watch(&self.forecasts)?.messages())))
     }
 
     async fn explain(&self, request: Request<ExplainRequest>) -> Result<Response<ExplainResponse>, Status> {
-        self.term()?;
+        self.term(&self.publisher)?;
         let permit = self.permit(&self.explanations)?;
         let question = Question::from(request.into_inner());
         let answer = Arc::clone(&self.answer);
@@ -115,25 +118,4 @@ impl Feed for Service {
             Err(_) => Err(Status::internal("the explanation failed")),
         }
     }
-}
-
-/// Nothing, for as long as the term and the stream last.
-fn forecasts(watch: Watch) -> impl Stream<Item = Result<ForecastsUpdate, Status>> {
-    let term = watch.term;
-    let nothing = forecasts_update::Change::Reset(ForecastsReset { first: true, complete: true });
-    let first = ForecastsUpdate { term, change: Some(nothing) };
-    unfold((Some(watch), Some(first)), async |(watch, first)| {
-        let mut watch = watch?;
-        if let Some(first) = first {
-            return Some((Ok(first), (Some(watch), None)));
-        }
-        while watch.leads() {
-            match watch.wait().await {
-                Woken::News => {}
-                Woken::Aged => return None,
-                Woken::Ended => break,
-            }
-        }
-        Some((Err(not_leading()), (None, None)))
-    })
 }

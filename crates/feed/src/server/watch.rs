@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::Stream;
 use futures::stream::unfold;
 use jiff::Timestamp;
-use model::{ContainerRecommendation, ResourceList};
 use prometheus::IntGauge;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until};
@@ -16,10 +15,8 @@ use tonic::Status;
 
 use crate::board::{Change, Item, Place, Step};
 use crate::metrics::Metrics;
-use crate::proto::recommendations_update;
-use crate::proto::{RecommendationsApply, RecommendationsDelete, RecommendationsReset, RecommendationsUpdate};
 use crate::publisher::{Publisher, Told};
-use crate::recommendation::Recommendation;
+use crate::topic::{self, Topic};
 
 /// The most of one message. gRPC refuses messages above 4 MiB by default.
 const MAX_ENTRIES: usize = 256;
@@ -30,8 +27,8 @@ pub(super) fn not_leading() -> Status {
 }
 
 /// One reader.
-pub(super) struct Watch {
-    pub(super) publisher: Publisher,
+pub(super) struct Watch<V: Topic> {
+    pub(super) publisher: Publisher<V>,
     pub(super) term: u64,
     pub(super) told: watch::Receiver<Told>,
     pub(super) metrics: Metrics,
@@ -60,7 +57,7 @@ impl Drop for Counted {
 }
 
 /// How a wait ended.
-pub(super) enum Woken {
+enum Woken {
     /// There may be news.
     News,
     /// The stream has lasted long enough, without an error.
@@ -69,9 +66,9 @@ pub(super) enum Woken {
     Ended,
 }
 
-impl Watch {
+impl<V: Topic> Watch<V> {
     /// Waits for news, or for the end.
-    pub(super) async fn wait(&mut self) -> Woken {
+    async fn wait(&mut self) -> Woken {
         tokio::select! {
             biased;
             () = self.shutdown.cancelled() => Woken::Ended,
@@ -81,12 +78,12 @@ impl Watch {
     }
 
     /// Whether the term in which the stream began still lasts.
-    pub(super) fn leads(&mut self) -> bool {
+    fn leads(&mut self) -> bool {
         self.told.borrow_and_update().term == Some(self.term) && !self.shutdown.is_cancelled()
     }
 
     /// The messages of this reader, until the term or the stream's time is over.
-    pub(super) fn recommendations(self) -> impl Stream<Item = Result<RecommendationsUpdate, Status>> {
+    pub(super) fn messages(self) -> impl Stream<Item = Result<V::Update, Status>> {
         unfold(Some((self, Place::default())), async |state| {
             let (mut watch, mut place) = state?;
             loop {
@@ -105,53 +102,31 @@ impl Watch {
         })
     }
 
-    fn step(&self, place: &mut Place) -> Option<Step<Arc<Recommendation>>> {
+    fn step(&self, place: &mut Place) -> Option<Step<Arc<V>>> {
         let (mut entries, mut bytes) = (0, 0);
-        let fits = |value: &Arc<Recommendation>| {
+        let fits = |value: &Arc<V>| {
             entries += 1;
-            bytes += size(value);
+            bytes += value.size();
             entries <= MAX_ENTRIES && bytes <= MAX_BYTES
         };
         self.publisher.lock().next(place, fits)
     }
 
-    fn update(&self, step: Step<Arc<Recommendation>>) -> RecommendationsUpdate {
+    fn update(&self, step: Step<Arc<V>>) -> V::Update {
         let Step { change, coalesced, oldest } = step;
         let (kind, change) = match change {
             Change::Reset { items, first, complete } => {
-                let recommendations = messages(items);
-                let reset = RecommendationsReset { recommendations, first, complete };
-                ("reset", recommendations_update::Change::Reset(reset))
+                ("reset", topic::Change::Reset { values: messages(items), first, complete })
             }
-            Change::Apply(items) => {
-                let recommendations = messages(items);
-                ("apply", recommendations_update::Change::Apply(RecommendationsApply { recommendations }))
-            }
-            Change::Delete(keys) => {
-                let uids = keys.iter().map(ToString::to_string).collect();
-                ("delete", recommendations_update::Change::Delete(RecommendationsDelete { uids }))
-            }
+            Change::Apply(items) => ("apply", topic::Change::Apply(messages(items))),
+            Change::Delete(keys) => ("delete", topic::Change::Delete(keys.iter().map(ToString::to_string).collect())),
         };
         let waited = |since: Timestamp| Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default();
         self.metrics.sent(kind, coalesced, oldest.map(waited));
-        RecommendationsUpdate { term: self.term, change: Some(change) }
+        V::pack(self.term, change)
     }
 }
 
-fn messages(items: Vec<Item<Arc<Recommendation>>>) -> Vec<crate::proto::Recommendation> {
+fn messages<V: Topic>(items: Vec<Item<Arc<V>>>) -> Vec<V::Message> {
     items.into_iter().map(|item| item.value.to_message(item.revision, item.changed_at)).collect()
-}
-
-/// About the bytes of a message, without the work of writing it.
-fn size(recommendation: &Recommendation) -> usize {
-    const NUMBERS: usize = 64;
-    const QUANTITY: usize = 48;
-    let list = |list: &ResourceList| list.iter().map(|(name, _)| name.as_str().len() + QUANTITY).sum::<usize>();
-    let container = |container: &ContainerRecommendation| {
-        let ContainerRecommendation { container_name, target, lower_bound, upper_bound, uncapped_target } = container;
-        container_name.len() + [target, lower_bound, upper_bound, uncapped_target].into_iter().map(list).sum::<usize>()
-    };
-    let Recommendation { uid, namespace, name, observed_generation: _, recommendation } = recommendation;
-    let names = uid.len() + namespace.len() + name.len();
-    NUMBERS + names + recommendation.containers.iter().map(container).sum::<usize>()
 }

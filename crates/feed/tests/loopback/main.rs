@@ -2,6 +2,7 @@
 
 mod access;
 mod certificates;
+mod forecasts;
 mod frozen;
 mod leaders;
 mod memory;

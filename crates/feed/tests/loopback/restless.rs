@@ -105,6 +105,7 @@ async fn serve() {
     let publisher = Publisher::default();
     let server = Server {
         publisher: publisher.clone(),
+        forecasts: feed::Publisher::default(),
         answer: answer(),
         tls: Arc::new(move || Arc::clone(&tls)),
         allowed: "plimsoll-updater".parse().unwrap(),

@@ -1,8 +1,7 @@
-//! The other calls: explanations, forecasts, health and reflection.
+//! The other calls: explanations, health and reflection.
 
-use feed::proto::{ExplainRequest, WatchForecastsRequest, forecasts_update};
+use feed::proto::ExplainRequest;
 use feed::{Explained, server::SERVICE_NAME};
-use futures::StreamExt as _;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
@@ -42,21 +41,6 @@ async fn explanations_come_from_the_leader() {
     );
     let long = question(&"x".repeat(100_000));
     assert_eq!(client.explain(long).await.unwrap_err().code(), Code::OutOfRange);
-}
-
-#[tokio::test]
-async fn forecasts_are_none_yet_and_the_stream_stays_open_as_long_as_the_term() {
-    let authority = Authority::new();
-    let replica = Replica::start(&authority).await;
-    let term = replica.lead(7, []);
-    let mut client = replica.client(authority.client(Some((&authority, "plimsoll-updater")))).await.unwrap();
-    let mut stream = client.watch_forecasts(WatchForecastsRequest {}).await.unwrap().into_inner();
-    let first = stream.message().await.unwrap().unwrap();
-    assert_eq!(first.term, 7);
-    assert!(matches!(first.change, Some(forecasts_update::Change::Reset(reset)) if reset.complete));
-    assert!(futures::poll!(stream.next()).is_pending());
-    drop(term);
-    assert_eq!(stream.message().await.unwrap_err().code(), Code::Unavailable);
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use feed::proto::feed_client::FeedClient;
 use feed::server::Answer;
-use feed::{Explained, Following, Metrics, Publisher, Question, Reader, Recommendation, Server, ServerLimits, Term};
+use feed::{
+    Explained, Following, Forecast, Metrics, Publisher, Question, Reader, Recommendation, Server, ServerLimits, Term,
+};
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
 use prometheus::Registry;
@@ -25,6 +27,7 @@ pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 /// A running server.
 pub(crate) struct Replica {
     pub(crate) publisher: Publisher,
+    pub(crate) forecasts: Publisher<Forecast>,
     pub(crate) address: String,
     pub(crate) registry: Registry,
     pub(crate) tls: Arc<Mutex<Arc<ServerConfig>>>,
@@ -37,13 +40,14 @@ impl Replica {
     }
 
     pub(crate) async fn with(authority: &Authority, limits: ServerLimits) -> Self {
-        let (publisher, registry) = (Publisher::default(), Registry::new());
+        let (publisher, forecasts, registry) = (Publisher::default(), Publisher::default(), Registry::new());
         let tls = Arc::new(Mutex::new(authority.server()));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let current = Arc::clone(&tls);
         let server = Server {
             publisher: publisher.clone(),
+            forecasts: forecasts.clone(),
             answer: answer(),
             tls: Arc::new(move || Arc::clone(&current.lock().unwrap())),
             allowed: "plimsoll-updater,plimsoll-webhook".parse().unwrap(),
@@ -53,7 +57,7 @@ impl Replica {
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone().drop_guard();
         tokio::spawn(async move { server.serve(listener, shutdown).await.unwrap() });
-        Self { publisher, address, registry, tls, _stop: stop }
+        Self { publisher, forecasts, address, registry, tls, _stop: stop }
     }
 
     /// Begins a term with these recommendations.
@@ -158,9 +162,8 @@ impl Follower {
 
 /// The CPU of each target in millicores, by uid.
 pub(crate) fn targets(following: &Following) -> Vec<(&str, i64)> {
-    let target = |heard: &feed::client::Heard| {
-        heard.recommendation.recommendation.containers[0].target.cpu().map_or(0, Cpu::millicores)
-    };
+    let target =
+        |heard: &feed::client::Heard| heard.value.recommendation.containers[0].target.cpu().map_or(0, Cpu::millicores);
     let mut targets: Vec<_> = following.iter().map(|(uid, heard)| (uid, target(heard))).collect();
     targets.sort_unstable();
     targets

@@ -3,14 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use api::effective_hpa::{CronSpec, EffectiveHorizontalPodAutoscaler};
+use api::effective_hpa::{CronSpec, EffectiveHorizontalPodAutoscaler, holidays};
 use kube::ResourceExt as _;
 use scaling::cron::{Window, metric_name};
 
 use super::Problem;
 
-/// What is wrong with the first window that cannot be understood.
+/// What is wrong with the holidays, or with the first window that cannot be understood.
 pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Problem> {
+    if let Err(error) = holidays(object) {
+        return Some(Problem::new("InvalidHolidays", error.to_string()));
+    }
     let namespace = object.namespace().unwrap_or_default();
     let mut names = BTreeSet::new();
     object.spec.crons.iter().enumerate().find_map(|(index, cron)| {

@@ -28,10 +28,9 @@ fn following(told: &Told) -> Following {
         recommendation: Recommendation { containers: vec![app] },
         ..feed::Recommendation::default()
     };
-    let heard =
-        Heard { recommendation: Arc::new(recommendation), term: 1, revision: 1, changed_at: Timestamp::UNIX_EPOCH };
+    let heard = Heard { value: Arc::new(recommendation), term: 1, revision: 1, changed_at: Timestamp::UNIX_EPOCH };
     let stale_since = (!is_fresh).then(Instant::now);
-    Following::from_parts(vec![Part { recommendations: [(uid.to_owned(), heard)].into(), stale_since }])
+    Following::from_parts(vec![Part { values: [(uid.to_owned(), heard)].into(), stale_since }])
 }
 
 /// What the status is beside an ordinary one of generation 3, what the feed told, and the CPU that the pod gets.
