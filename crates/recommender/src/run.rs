@@ -146,7 +146,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
 
     let feed = Feed::start(feed, &shared, &chassis)?;
-    let (publisher, address) = feed.map(|Feed { publisher, address }| (publisher, address)).unzip();
+    let (publishers, address) =
+        feed.map(|Feed { publisher, forecasts, address }| ((publisher, forecasts), address)).unzip();
+    let (publisher, forecasts) = publishers.unzip();
     if let Some(settings) = history {
         let fetching = Fetching { settings, shared: shared.clone(), metrics: metrics.clone() };
         chassis.tasks.spawn_until_shutdown("history", fetching.run());
@@ -159,6 +161,10 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .lead(&election, &announcement, |leading| {
             // Readers are sent away when the term is over, and its work is dropped.
             let told = publisher.as_ref().map(|publisher| publisher.begin(leading.term()));
+            let forecasts = forecasts.as_ref().map(|publisher| publisher.begin(leading.term()));
+            if let Some(term) = &forecasts {
+                term.reset([], Timestamp::now());
+            }
             let writes = Writes::new(status_writer.clone(), workers, leading.clone());
             let teller =
                 Teller::new(shared.clone(), told, writes, metrics.clone(), leading.clone()).run(shutdown.clone());
@@ -166,7 +172,11 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             let checkpoints = Box::pin(keeper.clone().run(leading.clone(), shutdown.clone()));
             let policies = Box::pin(policy_keeper.clone().run(leading.clone(), shutdown.clone()));
             let effective = Box::pin(effective_keeper.clone().run(leading, shutdown.clone()));
-            async { try_join4(teller, checkpoints, policies, effective).await.map(|((), (), (), ())| ()) }
+            async move {
+                let ended = try_join4(teller, checkpoints, policies, effective).await;
+                drop(forecasts);
+                ended.map(|((), (), (), ())| ())
+            }
         })
         .await
 }
