@@ -5,12 +5,14 @@
 //! * [`run`]: starts everything.
 //! * [`ask`]: what a client asks for; [`answer`]: what it gets; [`refusal`]: why it gets none.
 //! * [`decide`]: who answers.
+//! * [`expected`]: predictions and windows of time.
 //! * [`guard`]: who may ask.
 
 pub mod answer;
 pub mod args;
 pub mod ask;
 pub mod decide;
+pub mod expected;
 pub mod guard;
 pub mod refusal;
 mod run;

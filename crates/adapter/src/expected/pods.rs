@@ -1,0 +1,105 @@
+//! Predicted CPU shared out among the pods of a workload: `crane_pod_cpu_usage`, the metric that Crane's documentation shows.
+//!
+//! The pods that run get equal shares, which add up to the prediction exactly; what does not divide by a thousandth goes to the first ones. So the
+//! autoscaler, which adds up and divides by the number of pods, comes to the same replicas as by the total.
+
+use std::time::Duration;
+
+use cluster::{LabelledPod, Phase, PredictedMetric, Prediction, Resource, View};
+use jiff::Timestamp;
+
+use super::prediction::total;
+use super::{POD_CPU, missing, rely_on};
+use crate::answer::{DescribedObject, MetricValue, MilliValue};
+use crate::ask::{CustomAsk, Subject};
+use crate::refusal::Refusal;
+
+/// What the metric is called among those of a prediction.
+const IDENTIFIER: &str = "resource.cpu";
+
+/// One value per running pod that is asked about.
+pub(super) fn values(
+    view: &View,
+    namespace: &str,
+    ask: &CustomAsk,
+    now: Timestamp,
+    grace: Duration,
+) -> Result<Vec<MetricValue>, Refusal> {
+    rely_on(view, Resource::Predictions, POD_CPU, now, Duration::MAX)?;
+    rely_on(view, Resource::LabelledPods, POD_CPU, now, grace)?;
+    let (prediction, metric) = predicted(view, namespace, ask)?;
+    let (value, at) = total(prediction, metric, now, grace, POD_CPU)?;
+    let is_asked = |pod: &LabelledPod| match &ask.subject {
+        Subject::Named(name) => pod.key.name == *name,
+        Subject::Selected(selector) => selector.matches(&pod.labels),
+    };
+    // The others are not asked for work, and the autoscaler does not count them.
+    let is_at_work = |pod: &LabelledPod| matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_leaving;
+    let pods: Vec<_> = view.labelled_pods_in(namespace).filter(|pod| is_asked(pod) && is_at_work(pod)).collect();
+    if pods.is_empty() {
+        return Err(missing(POD_CPU, "no running pod matches the selector"));
+    }
+    let value_of = |(pod, value): (&std::sync::Arc<LabelledPod>, MilliValue)| MetricValue {
+        object: DescribedObject {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: Some(namespace.to_owned()),
+            name: pod.key.name.clone(),
+        },
+        metric: POD_CPU.to_owned(),
+        metric_selector: ask.metric_selector.clone(),
+        at,
+        window_seconds: u32::try_from(prediction.window_seconds).ok(),
+        value,
+    };
+    let shares = shares(value, pods.len());
+    Ok(pods.into_iter().zip(shares).map(value_of).collect())
+}
+
+/// The only prediction that the metric's selector means: an effective autoscaler's has its uid as a label.
+fn predicted<'a>(
+    view: &'a View,
+    namespace: &str,
+    ask: &CustomAsk,
+) -> Result<(&'a Prediction, &'a PredictedMetric), Refusal> {
+    let selector = &ask.metric_selector;
+    let here = view.expected.starting_at(cluster::ObjectKey::new(namespace, ""));
+    let here = here.take_while(|prediction| prediction.key.namespace == namespace);
+    let mut found = here.filter(|prediction| selector.matches(&prediction.labels)).filter_map(|prediction| {
+        let metric = prediction.metrics.iter().find(|metric| &*metric.identifier == IDENTIFIER)?;
+        Some((&**prediction, metric))
+    });
+    match (found.next(), found.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => {
+            Err(missing(POD_CPU, "there is no TimeSeriesPrediction of resource.cpu that matches the selector"))
+        }
+        (Some(_), Some(_)) => Err(missing(POD_CPU, "several TimeSeriesPredictions match the selector")),
+    }
+}
+
+/// So many parts of a total, which differ by a thousandth at most.
+fn shares(total: MilliValue, count: usize) -> impl Iterator<Item = MilliValue> {
+    let count = i64::try_from(count).unwrap_or(i64::MAX).max(1);
+    let (each, rest) = (total.milli() / count, total.milli() % count);
+    (0..count).map(move |index| MilliValue::from_milli(each + i64::from(index < rest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(total: i64, count: usize, expected: &[i64]) {
+        let shares: Vec<_> = shares(MilliValue::from_milli(total), count).map(MilliValue::milli).collect();
+        assert_eq!(shares, expected);
+    }
+
+    #[test]
+    fn shares_add_up() {
+        check(1000, 3, &[334, 333, 333]);
+        check(900, 3, &[300, 300, 300]);
+        check(1, 2, &[1, 0]);
+        check(0, 2, &[0, 0]);
+        check(5, 0, &[5]);
+    }
+}

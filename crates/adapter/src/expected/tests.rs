@@ -1,0 +1,258 @@
+//! Whole questions against a cluster of a few objects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::effective_hpa::CronSpec;
+use cluster::{Controller, LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View, WellKnown};
+use jiff::Timestamp;
+use model::{Labels, Selector, WorkloadRef};
+use tokio::sync::watch;
+
+use super::Expected;
+use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};
+use crate::refusal::Refusal;
+
+/// A Wednesday.
+const NOW: &str = "2026-01-07T12:00:00Z";
+const OF_WEB: &str = "targetKind=Deployment,targetName=web,targetNamespace=shop,resourceIdentifier=";
+
+fn now() -> Timestamp {
+    NOW.parse().expect("a time")
+}
+
+fn workload(kind: &str, name: &str) -> WorkloadRef {
+    WorkloadRef {
+        api_version: "apps/v1".to_owned(),
+        kind: kind.to_owned(),
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// A prediction of two hours from `ago` seconds before now, for a window of one.
+fn prediction(name: &str, target: WorkloadRef, metrics: &[(&str, f64)], ago: i64) -> Prediction {
+    let start = now().as_second() - ago;
+    let samples = |value: f64| vec![(0..=120).map(|minute| (start + minute * 60, value)).collect()];
+    let metric = |(identifier, value): &(&str, f64)| PredictedMetric {
+        identifier: (*identifier).into(),
+        ready: true,
+        series: samples(*value),
+    };
+    let labels = [
+        ("app.kubernetes.io/managed-by", "effective-hpa-controller"),
+        ("autoscaling.crane.io/effective-hpa-uid", name),
+    ];
+    Prediction {
+        key: ObjectKey::new("shop", name),
+        uid: name.to_owned(),
+        labels: Labels::from_iter(labels),
+        target,
+        window_seconds: 3600,
+        metrics: metrics.iter().map(metric).collect(),
+    }
+}
+
+fn cron(start: &str, end: &str, target_replicas: i32) -> CronSpec {
+    CronSpec { start: start.to_owned(), end: end.to_owned(), target_replicas, ..CronSpec::default() }
+}
+
+fn timetable(name: &str, kind: &str, crons: Vec<CronSpec>, has_metrics: bool) -> Timetable {
+    Timetable { key: ObjectKey::new("shop", name), target: workload(kind, name), min_replicas: 2, crons, has_metrics }
+}
+
+fn pod(name: &str, app: &str, phase: Phase, is_leaving: bool) -> LabelledPod {
+    let labels = Labels::from_iter([("app", app)]);
+    LabelledPod { key: ObjectKey::new("shop", name), labels, phase, is_leaving }
+}
+
+/// A shop with a Deployment `web` of 5 replicas.
+fn shop() -> View {
+    let mut view = View::default();
+    let deployment = Controller {
+        key: ObjectKey::new("shop", "web"),
+        labels: Labels::default(),
+        selector: Ok(Selector::everything()),
+        owner: None,
+        replicas: Some(5),
+    };
+    view.controllers_mut(WellKnown::Deployment).apply(Arc::new(deployment));
+    let web = workload("Deployment", "web");
+    view.expected.apply(Arc::new(prediction("web", web, &[("resource.cpu", 2.9), ("pods.rps", 0.0004)], 0)));
+    view.expected.apply(Arc::new(prediction("old", workload("Deployment", "old"), &[("resource.cpu", 1.0)], 7200)));
+    for (name, app, phase, is_leaving) in [
+        ("web-1", "web", Phase::Running, false),
+        ("web-2", "web", Phase::Running, false),
+        ("web-3", "web", Phase::Running, true),
+        ("web-4", "web", Phase::Pending, false),
+        ("api-1", "api", Phase::Running, false),
+    ] {
+        view.labelled_pods.apply(Arc::new(pod(name, app, phase, is_leaving)));
+    }
+    view
+}
+
+fn expected(view: View) -> Expected {
+    let (_, view) = watch::channel(view);
+    Expected::new(view, Duration::from_mins(5))
+}
+
+/// The value, labels left out, or the text of the refusal.
+fn external(view: View, metric: &str, selector: &str) -> Result<Option<Vec<String>>, String> {
+    let selector = selector.parse().expect("a selector");
+    let ask = ExternalAsk { namespace: "shop".to_owned(), metric: metric.to_owned(), selector };
+    let values = expected(view).external(&ask, now()).map_err(|refusal| refusal.to_string())?;
+    Ok(values.map(|values| values.iter().map(|value| value.value.to_string()).collect()))
+}
+
+fn check_prediction(selector: &str, found: &[&str]) {
+    let found = Ok(Some(found.iter().map(|&value| value.to_owned()).collect()));
+    assert_eq!(external(shop(), "crane_autoscaling_prediction", selector), found, "{selector}");
+}
+
+fn check_no_prediction(selector: &str, why: &str) {
+    let why = Err(format!("the server could not find the metric crane_autoscaling_prediction: {why}"));
+    assert_eq!(external(shop(), "crane_autoscaling_prediction", selector), why, "{selector}");
+}
+
+#[test]
+fn predicted_totals_are_exact_to_a_thousandth() {
+    check_prediction(&format!("{OF_WEB}resource.cpu"), &["2900m"]);
+    check_prediction(&format!("{OF_WEB}pods.rps"), &["0"]);
+}
+
+#[test]
+fn a_selector_means_series_as_selectors_do() {
+    check_prediction("targetKind=Deployment,targetName=web", &["0", "2900m"]);
+    check_prediction("targetName in (web,api),resourceIdentifier=resource.cpu", &["2900m"]);
+    check_prediction("targetName notin (old),resourceIdentifier!=pods.rps", &["2900m"]);
+    let none = "there is no TimeSeriesPrediction that matches the selector";
+    check_no_prediction(&format!("{OF_WEB}resource.memory"), none);
+    check_no_prediction("targetKind=StatefulSet,targetName=web", none);
+    check_no_prediction("targetKind=Deployment,targetName=web,targetNamespace=bank", none);
+}
+
+#[test]
+fn a_stale_prediction_is_refused_with_its_age_and_never_left_out_of_a_sum() {
+    let why = "resource.cpu of Deployment shop/old: the TimeSeriesPrediction ended its last whole window 3600s ago, limit 300s";
+    check_no_prediction("targetKind=Deployment,targetName=old", why);
+    check_no_prediction("", why);
+}
+
+#[test]
+fn what_an_effective_autoscaler_made_comes_before_what_others_did() {
+    let mut view = shop();
+    let mut other = prediction("a", workload("Deployment", "web"), &[("resource.cpu", 7.0)], 0);
+    other.labels = Labels::default();
+    view.expected.apply(Arc::new(other));
+    let found = external(view, "crane_autoscaling_prediction", &format!("{OF_WEB}resource.cpu"));
+    assert_eq!(found, Ok(Some(vec!["2900m".to_owned()])));
+}
+
+#[test]
+fn nothing_is_told_of_workloads_in_other_namespaces() {
+    let mut view = shop();
+    let mut spy = prediction("spy", workload("Deployment", "web"), &[("resource.cpu", 7.0)], 0);
+    spy.key.namespace = "bank".to_owned();
+    view.expected.apply(Arc::new(spy));
+    let selector = format!("{OF_WEB}resource.cpu").parse().expect("a selector");
+    let ask = ExternalAsk { namespace: "bank".to_owned(), metric: "crane_autoscaling_prediction".to_owned(), selector };
+    assert!(matches!(expected(view).external(&ask, now()), Err(Refusal::NotFound(_))));
+}
+
+#[test]
+fn other_metrics_are_left_to_others() {
+    assert_eq!(external(shop(), "http_requests", ""), Ok(None));
+    assert_eq!(custom(shop(), "http_requests", "pods", Subject::Selected(Selector::everything()), ""), Ok(None));
+    assert_eq!(custom(shop(), "crane_pod_cpu_usage", "services", Subject::Named("web".to_owned()), ""), Ok(None));
+}
+
+fn check_cron(timetables: Vec<Timetable>, selector: &str, found: Result<&[&str], &str>) {
+    let mut view = shop();
+    for timetable in timetables {
+        view.timetables.apply(Arc::new(timetable));
+    }
+    let found = found
+        .map(|values| Some(values.iter().map(|&value| value.to_owned()).collect()))
+        .map_err(|why| format!("the server could not find the metric crane_autoscaling_cron: {why}"));
+    assert_eq!(external(view, "crane_autoscaling_cron", selector), found, "{selector}");
+}
+
+#[test]
+fn windows_ask_for_replicas() {
+    let selector = format!("{OF_WEB}cron");
+    let (open, open_too) = (cron("0 9 * * *", "0 17 * * *", 8), cron("0 10 * * *", "0 14 * * *", 6));
+    let over_midnight = cron("0 22 * * *", "0 13 * * *", 7);
+    let (closed, low) = (cron("0 13 * * *", "0 17 * * *", 9), cron("0 9 * * *", "0 17 * * *", 1));
+    let web = |crons: Vec<CronSpec>, has_metrics| vec![timetable("web", "Deployment", crons, has_metrics)];
+    check_cron(web(vec![open.clone(), open_too, closed.clone()], true), &selector, Ok(&["8"]));
+    check_cron(web(vec![over_midnight], true), &selector, Ok(&["7"]));
+    check_cron(web(vec![low], true), &selector, Ok(&["2"]));
+    check_cron(web(vec![closed.clone()], true), &selector, Ok(&["2"]));
+    check_cron(web(vec![closed.clone()], false), &selector, Ok(&["5"]));
+    check_cron(web(vec![closed.clone(), open.clone()], false), &selector, Ok(&["8"]));
+    let none = Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
+    check_cron(web(vec![], true), &selector, none);
+    check_cron(vec![], &selector, none);
+
+    let two = |crons| Timetable { key: ObjectKey::new("shop", "too"), ..web(crons, true).remove(0) };
+    check_cron(vec![web(vec![closed], true).remove(0), two(vec![open])], &selector, Ok(&["8"]));
+}
+
+#[test]
+fn windows_that_cannot_be_understood_and_workloads_that_cannot_be_seen_are_refused() {
+    let selector = |kind: &str, name: &str| format!("targetKind={kind},targetName={name},resourceIdentifier=cron");
+    let (closed, odd) = (cron("0 13 * * *", "0 17 * * *", 9), cron("0 9 * * *", "0 17 * *", 8));
+    check_cron(
+        vec![timetable("web", "Deployment", vec![closed.clone(), odd], true)],
+        &selector("Deployment", "web"),
+        Err("crons[1] of shop/web: end: there must be five fields, not 4"),
+    );
+    check_cron(
+        vec![timetable("web", "Rollout", vec![closed.clone()], false)],
+        &selector("Rollout", "web"),
+        Err("no window is open, Rollout shop/web keeps its replicas: objects of its kind are not watched"),
+    );
+    check_cron(
+        vec![timetable("gone", "Deployment", vec![closed], false)],
+        &selector("Deployment", "gone"),
+        Err("no window is open, Deployment shop/gone keeps its replicas: it is not there"),
+    );
+}
+
+type Shares = Option<Vec<(String, String)>>;
+
+fn custom(view: View, metric: &str, resource: &str, subject: Subject, selector: &str) -> Result<Shares, String> {
+    let ask = CustomAsk {
+        namespace: Some("shop".to_owned()),
+        resource: GroupResource { group: String::new(), resource: resource.to_owned() },
+        subject,
+        metric: metric.to_owned(),
+        metric_selector: selector.parse().expect("a selector"),
+    };
+    let values = expected(view).custom(&ask, now()).map_err(|refusal| refusal.to_string())?;
+    Ok(values.map(|values| values.into_iter().map(|value| (value.object.name, value.value.to_string())).collect()))
+}
+
+fn check_pods(subject: Subject, selector: &str, found: Result<&[(&str, &str)], &str>) {
+    let found = found
+        .map(|shares| Some(shares.iter().map(|&(pod, value)| (pod.to_owned(), value.to_owned())).collect()))
+        .map_err(|why| format!("the server could not find the metric crane_pod_cpu_usage: {why}"));
+    let asked = format!("{subject:?} {selector}");
+    assert_eq!(custom(shop(), "crane_pod_cpu_usage", "pods", subject, selector), found, "{asked}");
+}
+
+#[test]
+fn predicted_cpu_is_shared_out_among_the_pods_that_run() {
+    let uid = "autoscaling.crane.io/effective-hpa-uid";
+    let app = |app: &str| Subject::Selected(Selector::match_labels([("app", app)]));
+    let of_web = format!("{uid}=web");
+    check_pods(app("web"), &of_web, Ok(&[("web-1", "1450m"), ("web-2", "1450m")]));
+    check_pods(Subject::Named("web-2".to_owned()), &of_web, Ok(&[("web-2", "2900m")]));
+    check_pods(app("mail"), &of_web, Err("no running pod matches the selector"));
+    let none = Err("there is no TimeSeriesPrediction of resource.cpu that matches the selector");
+    check_pods(app("web"), &format!("{uid}=gone"), none);
+    check_pods(app("web"), "", Err("several TimeSeriesPredictions match the selector"));
+    let stale = "resource.cpu of Deployment shop/old: the TimeSeriesPrediction ended its last whole window 3600s ago, limit 300s";
+    check_pods(app("web"), &format!("{uid}=old"), Err(stale));
+}
