@@ -4,17 +4,24 @@ use jiff::Timestamp;
 
 use crate::answer::{ExternalValue, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, Subject};
+use crate::expected::Expected;
 use crate::guard::User;
 use crate::refusal::Refusal;
 
 /// Whoever knows metrics.
 #[derive(Debug, Default)]
-pub struct Providers {}
+pub struct Providers {
+    /// Predictions and windows of time.
+    pub expected: Expected,
+}
 
 impl Providers {
     /// The values of a metric of objects.
     #[expect(clippy::unused_async, reason = "providers are asked")]
-    pub async fn custom(&self, ask: &CustomAsk, _now: Timestamp) -> Result<Vec<MetricValue>, Refusal> {
+    pub async fn custom(&self, ask: &CustomAsk, now: Timestamp) -> Result<Vec<MetricValue>, Refusal> {
+        if let Some(values) = self.expected.custom(ask, now)? {
+            return Ok(values);
+        }
         let CustomAsk { resource, subject, metric, .. } = ask;
         let of = match subject {
             Subject::Named(name) => format!("{resource} {name}"),
@@ -29,8 +36,11 @@ impl Providers {
         &self,
         ask: &ExternalAsk,
         _user: &User,
-        _now: Timestamp,
+        now: Timestamp,
     ) -> Result<Vec<ExternalValue>, Refusal> {
+        if let Some(values) = self.expected.external(ask, now)? {
+            return Ok(values);
+        }
         let ExternalAsk { metric, namespace, .. } = ask;
         Err(Refusal::NotFound(format!("the server could not find the metric {metric} in the namespace {namespace}")))
     }

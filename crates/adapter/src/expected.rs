@@ -78,6 +78,13 @@ impl Expected {
     }
 }
 
+impl Default for Expected {
+    /// Knows of nothing.
+    fn default() -> Self {
+        Self::new(watch::channel(View::default()).1, Duration::ZERO)
+    }
+}
+
 /// There is no number, and why. It begins as other adapters' answers do.
 fn missing(metric: &str, why: impl std::fmt::Display) -> Refusal {
     Refusal::NotFound(format!("the server could not find the metric {metric}: {why}"))

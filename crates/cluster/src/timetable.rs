@@ -1,7 +1,8 @@
 //! What of an `EffectiveHorizontalPodAutoscaler` decides about its windows of time.
 
 use api::ParseError;
-use api::effective_hpa::{self, CronSpec, EffectiveHorizontalPodAutoscaler};
+use api::effective_hpa::{self, CronSpec, EffectiveHorizontalPodAutoscaler, HolidaysError};
+use jiff::civil::Date;
 use kube::core::DynamicObject;
 use model::WorkloadRef;
 
@@ -19,6 +20,8 @@ pub struct Timetable {
     pub min_replicas: i32,
     /// The windows.
     pub crons: Vec<CronSpec>,
+    /// The dates on which none of them opens, or why these cannot be read.
+    pub holidays: Result<Vec<Date>, HolidaysError>,
     /// Whether it is scaled by anything else too.
     pub has_metrics: bool,
 }
@@ -31,6 +34,7 @@ impl Timetable {
 
     fn trim(whole: Whole<EffectiveHorizontalPodAutoscaler>) -> Self {
         let Whole { key, object } = whole;
+        let holidays = effective_hpa::holidays(&object);
         let min_replicas = object.spec.effective_min_replicas();
         let target = object.spec.scale_target_ref;
         Self {
@@ -43,6 +47,7 @@ impl Timetable {
             key,
             min_replicas,
             crons: object.spec.crons,
+            holidays,
             has_metrics: !object.spec.metrics.is_empty(),
         }
     }

@@ -50,9 +50,12 @@ pub(super) fn values(
 
 /// How many replicas the windows of one autoscaler ask for.
 fn replicas(view: &View, timetable: &Timetable, now: Timestamp) -> Result<i32, Refusal> {
+    let of = &timetable.key;
+    let holidays = timetable.holidays.as_ref().map_err(|error| missing(CRON, format_args!("{of}: {error}")))?;
     let windows = timetable.crons.iter().enumerate().map(|(index, cron)| {
         Window::new(cron.timezone.as_deref(), &cron.start, &cron.end, cron.target_replicas)
-            .map_err(|error| missing(CRON, format_args!("crons[{index}] of {}: {error}", timetable.key)))
+            .map(|window| window.except(holidays.iter().copied()))
+            .map_err(|error| missing(CRON, format_args!("crons[{index}] of {of}: {error}")))
     });
     let windows: Vec<Window> = windows.collect::<Result<_, _>>()?;
     let is_alone = !timetable.has_metrics && !windows.iter().any(|window| window.is_open(now));

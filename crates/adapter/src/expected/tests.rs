@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::effective_hpa::CronSpec;
+use api::effective_hpa::{CronSpec, HolidaysError};
 use cluster::{Controller, LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View, WellKnown};
 use jiff::Timestamp;
 use model::{Labels, Selector, WorkloadRef};
@@ -58,7 +58,14 @@ fn cron(start: &str, end: &str, target_replicas: i32) -> CronSpec {
 }
 
 fn timetable(name: &str, kind: &str, crons: Vec<CronSpec>, has_metrics: bool) -> Timetable {
-    Timetable { key: ObjectKey::new("shop", name), target: workload(kind, name), min_replicas: 2, crons, has_metrics }
+    Timetable {
+        key: ObjectKey::new("shop", name),
+        target: workload(kind, name),
+        min_replicas: 2,
+        crons,
+        holidays: Ok(Vec::new()),
+        has_metrics,
+    }
 }
 
 fn pod(name: &str, app: &str, phase: Phase, is_leaving: bool) -> LabelledPod {
@@ -197,6 +204,18 @@ fn windows_ask_for_replicas() {
 
     let two = |crons| Timetable { key: ObjectKey::new("shop", "too"), ..web(crons, true).remove(0) };
     check_cron(vec![web(vec![closed], true).remove(0), two(vec![open])], &selector, Ok(&["8"]));
+}
+
+#[test]
+fn no_window_opens_on_a_holiday() {
+    let selector = format!("{OF_WEB}cron");
+    let on = |crons: Vec<CronSpec>, holidays| Timetable { holidays, ..timetable("web", "Deployment", crons, true) };
+    let (open, over_midnight) = (cron("0 9 * * *", "0 17 * * *", 8), cron("0 22 * * *", "0 13 * * *", 7));
+    let today = || Ok(vec!["2026-01-07".parse().expect("a date")]);
+    check_cron(vec![on(vec![open.clone()], today())], &selector, Ok(&["2"]));
+    check_cron(vec![on(vec![over_midnight], today())], &selector, Ok(&["7"]));
+    let why = "shop/web: annotation plimsoll.dev/holidays: \"soon\" is not a date such as 2026-12-25";
+    check_cron(vec![on(vec![open], Err(HolidaysError::Date("soon".to_owned())))], &selector, Err(why));
 }
 
 #[test]
