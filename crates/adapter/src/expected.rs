@@ -1,5 +1,6 @@
 //! What is expected of workloads, as Crane's metric adapter serves it: predictions, and windows of time.
 //!
+//! * `known`: what is known of the cluster and from the recommender's feed.
 //! * `series`: which workloads a selector means.
 //! * `forecast`: the number that a prediction is good for, or why it is good for none.
 //! * `prediction`: predicted totals of workloads (`crane_autoscaling_prediction`).
@@ -11,6 +12,7 @@
 
 mod cron;
 mod forecast;
+mod known;
 mod pods;
 mod prediction;
 mod series;
@@ -19,7 +21,8 @@ mod tests;
 
 use std::time::Duration;
 
-use cluster::{Freshness, Resource, Scope, View, Watches};
+use cluster::{Scope, View, Watches};
+use feed::{Following, Forecast};
 use jiff::Timestamp;
 use kube::Client;
 use tokio::sync::watch;
@@ -27,6 +30,7 @@ use tokio::sync::watch;
 use crate::answer::{ExternalValue, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk};
 use crate::refusal::Refusal;
+use known::Known;
 
 /// The external metric of predicted totals.
 pub const PREDICTION: &str = "crane_autoscaling_prediction";
@@ -39,6 +43,8 @@ pub const POD_CPU: &str = "crane_pod_cpu_usage";
 #[derive(Debug, Clone)]
 pub struct Expected {
     view: watch::Receiver<View>,
+    /// What the recommender tells, where it is heard. It is newer than what it wrote.
+    heard: Option<watch::Receiver<Following<Forecast>>>,
     /// How long what was last known stands in for what should be.
     grace: Duration,
 }
@@ -47,7 +53,13 @@ impl Expected {
     /// Answers from what is seen of the cluster. `grace`: how long the last complete answer of a prediction stands after it has ceased to cover its
     /// window, and how long what a watch saw last is relied on after it has broken.
     pub fn new(view: watch::Receiver<View>, grace: Duration) -> Self {
-        Self { view, grace }
+        Self { view, heard: None, grace }
+    }
+
+    /// The same, but what the recommender tells comes first.
+    #[must_use]
+    pub fn hearing(self, heard: Option<watch::Receiver<Following<Forecast>>>) -> Self {
+        Self { heard, ..self }
     }
 
     /// The same with watches of its own, which end when they are dropped.
@@ -58,10 +70,9 @@ impl Expected {
 
     /// The values of a metric that belongs to no object; none if it is not one of these.
     pub fn external(&self, ask: &ExternalAsk, now: Timestamp) -> Result<Option<Vec<ExternalValue>>, Refusal> {
-        let view = self.view.borrow();
         match ask.metric.as_str() {
-            PREDICTION => prediction::values(&view, ask, now, self.grace).map(Some),
-            CRON => cron::values(&view, ask, now, self.grace).map(Some),
+            PREDICTION => self.know(now, |known| prediction::values(known, ask)).map(Some),
+            CRON => self.know(now, |known| cron::values(known, ask)).map(Some),
             _ => Ok(None),
         }
     }
@@ -69,12 +80,14 @@ impl Expected {
     /// The values of a metric of objects; none if it is not one of these.
     pub fn custom(&self, ask: &CustomAsk, now: Timestamp) -> Result<Option<Vec<MetricValue>>, Refusal> {
         match (ask.metric.as_str(), ask.resource.to_string().as_str(), &ask.namespace) {
-            (POD_CPU, "pods", Some(namespace)) => {
-                let view = self.view.borrow();
-                pods::values(&view, namespace, ask, now, self.grace).map(Some)
-            }
+            (POD_CPU, "pods", Some(namespace)) => self.know(now, |known| pods::values(known, namespace, ask)).map(Some),
             _ => Ok(None),
         }
+    }
+
+    fn know<T>(&self, now: Timestamp, answer: impl FnOnce(&Known<'_>) -> T) -> T {
+        let heard = self.heard.as_ref().map(watch::Receiver::borrow);
+        answer(&Known { view: &self.view.borrow(), heard: heard.as_deref(), now, grace: self.grace })
     }
 }
 
@@ -88,19 +101,4 @@ impl Default for Expected {
 /// There is no number, and why. It begins as other adapters' answers do.
 fn missing(metric: &str, why: impl std::fmt::Display) -> Refusal {
     Refusal::NotFound(format!("the server could not find the metric {metric}: {why}"))
-}
-
-/// Refuses to answer from what was never seen, or was seen too long ago.
-fn rely_on(view: &View, resource: Resource, metric: &str, now: Timestamp, grace: Duration) -> Result<(), Refusal> {
-    let Some(Freshness { synced, stale_since, .. }) = view.freshness_of(resource) else { return Ok(()) };
-    let name = resource.name();
-    if !synced {
-        return Err(Refusal::Unavailable(format!("{name} could not be read from the API server yet")));
-    }
-    let age = stale_since.map_or(0, |since| now.duration_since(since).as_secs());
-    let limit = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
-    if age > limit {
-        return Err(missing(metric, format_args!("{name} were last seen {age}s ago, limit {limit}s")));
-    }
-    Ok(())
 }

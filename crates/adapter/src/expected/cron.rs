@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::{ObjectKey, Resource, Timetable, View, WellKnown};
-use jiff::Timestamp;
+use cluster::{ObjectKey, Resource, Timetable, WellKnown};
 use model::{Labels, WorkloadRef};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
 
-use super::{CRON, missing, rely_on, series};
+use super::known::Known;
+use super::{CRON, missing, series};
 use crate::answer::{ExternalValue, MilliValue};
 use crate::ask::ExternalAsk;
 use crate::refusal::Refusal;
@@ -17,20 +17,15 @@ use crate::refusal::Refusal;
 const IDENTIFIER: &str = "cron";
 
 /// One value per workload that the selector means: what most of its autoscalers' windows ask for.
-pub(super) fn values(
-    view: &View,
-    ask: &ExternalAsk,
-    now: Timestamp,
-    grace: Duration,
-) -> Result<Vec<ExternalValue>, Refusal> {
-    rely_on(view, Resource::EffectiveAutoscalers, CRON, now, grace)?;
+pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalValue>, Refusal> {
+    known.rely_on(Resource::EffectiveAutoscalers, CRON, known.grace)?;
     let mut found: BTreeMap<BTreeMap<String, String>, i32> = BTreeMap::new();
-    for timetable in series::candidates(&view.timetables, &ask.namespace, &ask.selector) {
+    for timetable in series::candidates(&known.view.timetables, &ask.namespace, &ask.selector) {
         let labels = series::labels(&timetable.target, IDENTIFIER);
         if timetable.crons.is_empty() || !ask.selector.matches(&labels.iter().collect::<Labels>()) {
             continue;
         }
-        let replicas = replicas(view, timetable, now)?;
+        let replicas = replicas(known, timetable)?;
         let most = found.entry(labels).or_insert(replicas);
         *most = replicas.max(*most);
     }
@@ -41,7 +36,7 @@ pub(super) fn values(
     let value = |(labels, replicas): (_, i32)| ExternalValue {
         metric: CRON.to_owned(),
         labels,
-        at: now,
+        at: known.now,
         window_seconds: None,
         value: MilliValue::from_milli(i64::from(replicas).saturating_mul(1000)),
     };
@@ -49,7 +44,8 @@ pub(super) fn values(
 }
 
 /// How many replicas the windows of one autoscaler ask for.
-fn replicas(view: &View, timetable: &Timetable, now: Timestamp) -> Result<i32, Refusal> {
+fn replicas(known: &Known, timetable: &Timetable) -> Result<i32, Refusal> {
+    let now = known.now;
     let of = &timetable.key;
     let holidays = timetable.holidays.as_ref().map_err(|error| missing(CRON, format_args!("{of}: {error}")))?;
     let windows = timetable.crons.iter().enumerate().map(|(index, cron)| {
@@ -59,18 +55,18 @@ fn replicas(view: &View, timetable: &Timetable, now: Timestamp) -> Result<i32, R
     });
     let windows: Vec<Window> = windows.collect::<Result<_, _>>()?;
     let is_alone = !timetable.has_metrics && !windows.iter().any(|window| window.is_open(now));
-    let kept = if is_alone { Some(current_replicas(view, &timetable.target, now)?) } else { None };
+    let kept = if is_alone { Some(current_replicas(known, &timetable.target)?) } else { None };
     Ok(cron_replicas(&windows, CronReplicas { min: timetable.min_replicas, kept }, now))
 }
 
 /// How many replicas a workload is configured to have. An old answer would undo what somebody did since, and no answer makes the autoscaler keep
 /// what there is, too.
-fn current_replicas(view: &View, target: &WorkloadRef, now: Timestamp) -> Result<i32, Refusal> {
+fn current_replicas(known: &Known, target: &WorkloadRef) -> Result<i32, Refusal> {
     let unknown = |why: &str| missing(CRON, format_args!("no window is open, {target} keeps its replicas: {why}"));
     let kind = WellKnown::of_kind(&target.kind)
         .filter(|kind| matches!(kind, WellKnown::Deployment | WellKnown::StatefulSet))
         .ok_or_else(|| unknown("objects of its kind are not watched"))?;
-    rely_on(view, Resource::Controllers(kind), CRON, now, Duration::ZERO)?;
-    let controller = view.controller(kind, &ObjectKey::new(&target.namespace, &target.name));
+    known.rely_on(Resource::Controllers(kind), CRON, Duration::ZERO)?;
+    let controller = known.view.controller(kind, &ObjectKey::new(&target.namespace, &target.name));
     controller.and_then(|controller| controller.replicas).ok_or_else(|| unknown("it is not there"))
 }

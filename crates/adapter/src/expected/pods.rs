@@ -6,10 +6,9 @@
 use std::time::Duration;
 
 use cluster::{LabelledPod, Phase, PredictedMetric, Prediction, Resource, View};
-use jiff::Timestamp;
 
-use super::prediction::total;
-use super::{POD_CPU, missing, rely_on};
+use super::known::Known;
+use super::{POD_CPU, missing};
 use crate::answer::{DescribedObject, MetricValue, MilliValue};
 use crate::ask::{CustomAsk, Subject};
 use crate::refusal::Refusal;
@@ -18,24 +17,18 @@ use crate::refusal::Refusal;
 const IDENTIFIER: &str = "resource.cpu";
 
 /// One value per running pod that is asked about.
-pub(super) fn values(
-    view: &View,
-    namespace: &str,
-    ask: &CustomAsk,
-    now: Timestamp,
-    grace: Duration,
-) -> Result<Vec<MetricValue>, Refusal> {
-    rely_on(view, Resource::Predictions, POD_CPU, now, Duration::MAX)?;
-    rely_on(view, Resource::LabelledPods, POD_CPU, now, grace)?;
-    let (prediction, metric) = predicted(view, namespace, ask)?;
-    let (value, at) = total(prediction, metric, now, grace, POD_CPU)?;
+pub(super) fn values(known: &Known, namespace: &str, ask: &CustomAsk) -> Result<Vec<MetricValue>, Refusal> {
+    known.rely_on(Resource::Predictions, POD_CPU, Duration::MAX)?;
+    known.rely_on(Resource::LabelledPods, POD_CPU, known.grace)?;
+    let (prediction, metric) = predicted(known.view, namespace, ask)?;
+    let (value, at) = known.total(prediction, metric, POD_CPU)?;
     let is_asked = |pod: &LabelledPod| match &ask.subject {
         Subject::Named(name) => pod.key.name == *name,
         Subject::Selected(selector) => selector.matches(&pod.labels),
     };
     // The others are not asked for work, and the autoscaler does not count them.
     let is_at_work = |pod: &LabelledPod| matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_leaving;
-    let pods: Vec<_> = view.labelled_pods_in(namespace).filter(|pod| is_asked(pod) && is_at_work(pod)).collect();
+    let pods: Vec<_> = known.view.labelled_pods_in(namespace).filter(|pod| is_asked(pod) && is_at_work(pod)).collect();
     if pods.is_empty() {
         return Err(missing(POD_CPU, "no running pod matches the selector"));
     }

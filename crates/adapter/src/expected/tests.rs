@@ -1,10 +1,12 @@
 //! Whole questions against a cluster of a few objects.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::effective_hpa::{CronSpec, HolidaysError};
 use cluster::{Controller, LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View, WellKnown};
+use feed::client::{Heard, Part};
+use feed::{Following, Forecast, ForecastSeries, MetricForecast};
 use jiff::Timestamp;
 use model::{Labels, Selector, WorkloadRef};
 use tokio::sync::watch;
@@ -97,6 +99,51 @@ fn shop() -> View {
         view.labelled_pods.apply(Arc::new(pod(name, app, phase, is_leaving)));
     }
     view
+}
+
+/// What a recommender tells of an object, from now on every minute, and whether it is heard.
+fn told(uid: &str, values: Vec<f64>, reason: &str, is_heard: bool) -> Following<Forecast> {
+    let is_ready = !values.is_empty();
+    let series =
+        ForecastSeries { first_second: now().as_second(), step_seconds: 60, values, ..ForecastSeries::default() };
+    let metric = MetricForecast {
+        identifier: "resource.cpu".to_owned(),
+        is_ready,
+        reason: reason.to_owned(),
+        series: if is_ready { vec![series] } else { Vec::new() },
+        ..MetricForecast::default()
+    };
+    let value = Arc::new(Forecast { uid: uid.to_owned(), metrics: vec![metric], ..Forecast::default() });
+    let heard = Heard { value, term: 1, revision: 1, changed_at: now() };
+    let stale_since = (!is_heard).then(Instant::now);
+    Following::from_parts(vec![Part { values: [(uid.to_owned(), heard)].into(), stale_since }])
+}
+
+fn check_told(name: &str, told: Following<Forecast>, found: Result<&str, &str>) {
+    let selector = format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
+    let selector = selector.parse().expect("a selector");
+    let ask = ExternalAsk { namespace: "shop".to_owned(), metric: "crane_autoscaling_prediction".to_owned(), selector };
+    let answer = expected(shop()).hearing(Some(watch::channel(told).1)).external(&ask, now());
+    let answer = answer.map(|values| values.expect("it is ours").iter().map(|value| value.value.to_string()).collect());
+    let found = found.map(str::to_owned).map_err(|why| {
+        Refusal::NotFound(format!(
+            "the server could not find the metric crane_autoscaling_prediction: resource.cpu of Deployment shop/{name}: {why}"
+        ))
+    });
+    assert_eq!(answer, found);
+}
+
+#[test]
+fn what_the_recommender_tells_comes_before_what_it_wrote_while_it_is_heard_and_good() {
+    check_told("web", told("web", vec![4.5; 121], "", true), Ok("4500m"));
+    check_told("web", told("web", vec![4.5; 121], "", false), Ok("2900m"));
+    check_told("web", told("another", vec![4.5; 121], "", true), Ok("2900m"));
+    check_told("web", told("web", vec![], "too little history", true), Ok("2900m"));
+    check_told("old", told("old", vec![4.5; 121], "", true), Ok("4500m"));
+    let why = "the TimeSeriesPrediction is not ready: too little history";
+    check_told("old", told("old", vec![], "too little history", true), Err(why));
+    let why = "the TimeSeriesPrediction ended its last whole window 3600s ago, limit 300s";
+    check_told("old", told("old", vec![4.5; 121], "", false), Err(why));
 }
 
 fn expected(view: View) -> Expected {

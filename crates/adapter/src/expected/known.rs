@@ -1,0 +1,73 @@
+//! What is known: the cluster as it was seen, and what the recommender tells.
+
+use std::time::Duration;
+
+use cluster::{Freshness, PredictedMetric, Prediction, Resource, View};
+use feed::{Following, Forecast as Told, ForecastSeries};
+use jiff::Timestamp;
+
+use super::forecast::{Forecast, NoForecast, forecast};
+use super::missing;
+use crate::answer::MilliValue;
+use crate::refusal::Refusal;
+
+/// Everything that an answer follows from.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) view: &'a View,
+    pub(super) heard: Option<&'a Following<Told>>,
+    pub(super) now: Timestamp,
+    /// How long what was last known stands in for what should be.
+    pub(super) grace: Duration,
+}
+
+impl Known<'_> {
+    /// Refuses to answer from what was never seen, or was seen too long ago.
+    pub(super) fn rely_on(&self, resource: Resource, metric: &str, grace: Duration) -> Result<(), Refusal> {
+        let Some(Freshness { synced, stale_since, .. }) = self.view.freshness_of(resource) else { return Ok(()) };
+        let name = resource.name();
+        if !synced {
+            return Err(Refusal::Unavailable(format!("{name} could not be read from the API server yet")));
+        }
+        let age = stale_since.map_or(0, |since| self.now.duration_since(since).as_secs());
+        let limit = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
+        if age > limit {
+            return Err(missing(metric, format_args!("{name} were last seen {age}s ago, limit {limit}s")));
+        }
+        Ok(())
+    }
+
+    /// What is predicted of all pods of a workload together, and when that was complete. What the recommender tells comes before what it wrote
+    /// while it is heard, but what it wrote stands while it is still good.
+    pub(super) fn total(
+        &self,
+        prediction: &Prediction,
+        metric: &PredictedMetric,
+        asked_as: &str,
+    ) -> Result<(MilliValue, Timestamp), Refusal> {
+        let (identifier, target) = (&metric.identifier, &prediction.target);
+        let refused = |why: String| missing(asked_as, format_args!("{identifier} of {target}: {why}"));
+        let Forecast { value, at_seconds } = match self.told(prediction, identifier) {
+            None => self.forecast(prediction, metric).map_err(|why| refused(why.to_string()))?,
+            Some((told, reason)) => self
+                .forecast(prediction, &told)
+                .or_else(|why| self.forecast(prediction, metric).map_err(|_| why))
+                .map_err(|why| refused(if reason.is_empty() { why.to_string() } else { format!("{why}: {reason}") }))?,
+        };
+        let value = MilliValue::from_units(value).ok_or_else(|| refused("the value is no number".to_owned()))?;
+        let at = Timestamp::from_second(at_seconds).map_err(|error| refused(error.to_string()))?;
+        Ok((value, at))
+    }
+
+    fn forecast(&self, prediction: &Prediction, metric: &PredictedMetric) -> Result<Forecast, NoForecast> {
+        let grace_seconds = i64::try_from(self.grace.as_secs()).unwrap_or(i64::MAX);
+        forecast(metric, prediction.window_seconds, self.now.as_second(), grace_seconds)
+    }
+
+    /// What a recommender that is heard tells of a metric, and what it says in words.
+    fn told(&self, prediction: &Prediction, identifier: &str) -> Option<(PredictedMetric, &str)> {
+        let told = self.heard?.get_fresh(&prediction.uid)?.value.metric(identifier)?;
+        let series = told.series.iter().map(|series| ForecastSeries::points(series).collect()).collect();
+        Some((PredictedMetric { identifier: identifier.into(), ready: told.is_ready, series }, &told.reason))
+    }
+}
