@@ -1,0 +1,133 @@
+//! What the certificate of a connection says about whoever is at its other end. Verifying a chain is dear, so a finding is kept
+//! for as long as the authorities stay the same, no certificate of the chain ends, and a minute at most.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use runtime::tls::PeerCertificates;
+use rustls_pki_types::UnixTime;
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use super::front_proxy::NotText;
+use super::recent::Recent;
+use super::subject::{Subject, SubjectError, first_end, subject};
+use super::trust::Trust;
+use super::user::{User, Via};
+
+/// Chains whose findings are kept.
+const CAPACITY: usize = 4096;
+
+/// How long a finding is kept: authorities have an end too.
+const KEPT: Duration = Duration::from_mins(1);
+
+/// What a chain of certificates says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Finding {
+    /// Whom it is about.
+    pub(super) subject: Result<Subject, SubjectError>,
+    /// Whether it is a front proxy's; none where there is no front proxy.
+    pub(super) is_front_proxy: Option<Result<(), NotProxy>>,
+    /// Whether it is an ordinary client's; none where clients have no certificates.
+    pub(super) is_client: Option<Result<(), rustls::Error>>,
+    /// When the first certificate of the chain ends.
+    end: UnixTime,
+}
+
+/// Why a chain is not a front proxy's.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(super) enum NotProxy {
+    /// It does not come from the front proxy's authorities, or is not to be used now or for this.
+    #[error("{0}")]
+    Chain(rustls::Error),
+    /// Its name is not among those that front proxies have.
+    #[error("the common name {0:?} is not allowed")]
+    Name(String),
+    /// Its name cannot be read.
+    #[error(transparent)]
+    Unreadable(SubjectError),
+}
+
+/// The authorities, and a digest of the chain.
+type Key = (u64, [u8; 32]);
+
+/// Findings that are kept.
+#[derive(Debug)]
+pub(super) struct Peers(Mutex<Recent<Key, Arc<Finding>>>);
+
+impl Default for Peers {
+    fn default() -> Self {
+        Self(Mutex::new(Recent::new(CAPACITY)))
+    }
+}
+
+impl Peers {
+    /// What the chain says to those who trust these.
+    pub(super) fn judge(&self, trust: &Trust, chain: &PeerCertificates, at: UnixTime) -> Arc<Finding> {
+        let (key, now) = ((trust.generation, digest(chain)), Instant::now());
+        if let Some(finding) = self.kept().get(&key, now).filter(|finding| at < finding.end) {
+            return Arc::clone(finding);
+        }
+        // Two who do this at the same time find the same.
+        let finding = Arc::new(find(trust, chain, at));
+        self.kept().insert(key, Arc::clone(&finding), now + KEPT);
+        finding
+    }
+
+    /// The table is whole after every statement, so a panic elsewhere leaves nothing half-done.
+    fn kept(&self) -> std::sync::MutexGuard<'_, Recent<Key, Arc<Finding>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Finding {
+    /// The user that a connection with this chain speaks for. `named`: the one that its headers name, which counts if the chain is a
+    /// front proxy's. None if nobody is to be recognised by it; an error if it is not what it should be.
+    pub(super) fn user(&self, named: Result<Option<User>, NotText>) -> Result<Option<User>, String> {
+        let mut errors = Vec::new();
+        match (&self.is_front_proxy, named) {
+            (Some(Ok(())), Ok(Some(user))) => return Ok(Some(user)),
+            (Some(Ok(())), Err(error)) => errors.push(error.to_string()),
+            (Some(Err(error)), _) => errors.push(format!("as a front proxy's: {error}")),
+            (Some(Ok(())), Ok(None)) | (None, _) => {}
+        }
+        match (&self.is_client, &self.subject) {
+            (Some(Ok(())), Ok(subject)) if !subject.common_name.is_empty() => {
+                let Subject { common_name, organizations } = subject.clone();
+                let via = Via::Certificate;
+                return Ok(Some(User { name: common_name, groups: organizations, via, ..User::default() }));
+            }
+            (Some(Ok(())), Err(error)) => errors.push(error.to_string()),
+            (Some(Err(error)), _) => errors.push(format!("as a client's: {error}")),
+            (Some(Ok(())), Ok(_)) | (None, _) => {}
+        }
+        if errors.is_empty() { Ok(None) } else { Err(errors.join("; ")) }
+    }
+}
+
+/// Of the whole chain: with other certificates beside it, the same leaf may have another standing.
+fn digest(chain: &PeerCertificates) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for certificate in chain.0.iter() {
+        digest.update((certificate.len() as u64).to_be_bytes());
+        digest.update(certificate);
+    }
+    digest.finalize().into()
+}
+
+fn find(trust: &Trust, chain: &PeerCertificates, at: UnixTime) -> Finding {
+    let subject = subject(chain);
+    let is_front_proxy = trust.front_proxy.as_ref().map(|proxy| {
+        proxy.authorities.vouch_for(chain, at).map_err(NotProxy::Chain)?;
+        let name = &subject.as_ref().map_err(|error| NotProxy::Unreadable(error.clone()))?.common_name;
+        if proxy.allowed_names.is_empty() || proxy.allowed_names.contains(name) {
+            Ok(())
+        } else {
+            Err(NotProxy::Name(name.clone()))
+        }
+    });
+    let is_client = trust.clients.as_ref().map(|clients| clients.vouch_for(chain, at));
+    // What cannot be read has ended: it is looked at again each time.
+    let end = first_end(chain).unwrap_or(at);
+    Finding { subject, is_front_proxy, is_client, end }
+}
