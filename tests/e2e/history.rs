@@ -7,14 +7,13 @@ mod lived_through;
 mod remote_write;
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::{eventually, kubectl_in, program};
+use e2e::{eventually, free_address, kubectl_in, program};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -90,10 +89,14 @@ async fn history_comes_from_prometheus_also_when_that_is_down_at_first() -> Resu
         Ok(())
     })
     .await?;
-    let metrics = metrics(&address).await?;
-    for line in ["\nvpa_recommender_history_pending 0\n", r#"api_requests_count{code="200",method="get"}"#] {
-        ensure!(metrics.contains(line), "{line} in {metrics}");
-    }
+    eventually("metrics tell of it", PATIENCE, async || {
+        let metrics = metrics(&address).await?;
+        for line in ["\nvpa_recommender_history_pending 0\n", r#"api_requests_count{code="200",method="get"}"#] {
+            ensure!(metrics.contains(line), "{line} in {metrics}");
+        }
+        Ok(())
+    })
+    .await?;
 
     kubectl_apply(&sandbox, folder.path(), &autoscaler("later").to_string()).await?;
     eventually("an object that comes later has the same history", PATIENCE, async || {
@@ -179,7 +182,7 @@ async fn publish_earlier_recommendation(autoscalers: &Api<VerticalPodAutoscaler>
 }
 
 fn recommender(sandbox: &Sandbox) -> Result<(Child, String)> {
-    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let free = free_address()?;
     let log = fs::File::create(sandbox.logs_dir().join("recommender.log"))?;
     let child = Command::new(program("recommender")?)
         .arg(format!("--kubeconfig={}", sandbox.kubeconfig().display()))

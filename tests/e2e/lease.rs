@@ -16,7 +16,7 @@ use tokio::{
     process::{Child, ChildStderr, Command},
 };
 
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(3);
 
 const AN_HOUR: [&str; 3] =
     ["--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=30m", "--leader-elect-retry-period=20m"];

@@ -1,10 +1,9 @@
 //! What a kubelet would do, played: resizes and their refusal, OOM kills, crash loops, and usage.
 
-use std::{collections::BTreeMap, pin::pin, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, namespace, shared};
-use futures::TryStreamExt as _;
+use e2e::{eventually, follow, namespace, shared};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ContainerStatus, Pod, PodCondition},
@@ -12,10 +11,11 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ListParams, Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::watcher::Event,
 };
 use sandbox::{Columns, Play, Trace};
 use serde_json::{Value, json};
+use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -108,8 +108,10 @@ async fn a_resize_is_visible_in_the_status_and_touches_nothing_else() -> Result<
     let before = subject.pods.get("subject").await?;
     assert_eq!(actual(&before), request("100m", "100Mi"));
     subject.resize("250m", "300Mi").await?;
-    let after = subject.until("the resize is carried out", |pod| actual(pod) == request("250m", "300Mi")).await?;
-    assert_eq!(after.status.as_ref().and_then(|status| status.observed_generation), after.metadata.generation);
+    let is_observed =
+        |pod: &Pod| pod.status.as_ref().and_then(|status| status.observed_generation) == pod.metadata.generation;
+    let is_done = |pod: &Pod| actual(pod) == request("250m", "300Mi") && is_observed(pod);
+    let after = subject.until("the resize is carried out", is_done).await?;
     assert_eq!(container(&after, "second"), container(&before, "second"));
     let without_resources =
         |pod: &Pod| ContainerStatus { resources: None, allocated_resources: None, ..container(pod, "first").clone() };
@@ -162,16 +164,23 @@ fn step(pod: &Pod) -> (String, Option<String>, i32, bool) {
 async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Result<()> {
     let annotations = json!({"sandbox.plimsoll.dev/back-off": "500ms", "sandbox.plimsoll.dev/container": "first"});
     let subject = Subject::new("oom", annotations).await?;
-    let mut seen = pin!(watcher(subject.pods.clone(), watcher::Config::default()).applied_objects());
-    let mut steps = vec![step(&seen.try_next().await?.context("the pod is there")?)];
+    let (told, mut seen) = watch::channel(Vec::new());
+    let _watch = follow(subject.pods.clone(), move |event| {
+        if let Event::InitApply(pod) | Event::Apply(pod) = event {
+            told.send_modify(|steps| {
+                steps.push((step(&pod), container(&pod, "second").restart_count));
+                steps.dedup();
+            });
+        }
+    });
+    timeout(PATIENCE, seen.wait_for(|steps| !steps.is_empty())).await.context("the pod is there")??;
     subject.annotate(json!({"sandbox.plimsoll.dev/oom-kills": "2"})).await?;
     let end = ("running".to_owned(), Some("OOMKilled".to_owned()), 2, true);
-    while steps.last() != Some(&end) {
-        let pod = seen.try_next().await?.context("the watch goes on")?;
-        assert_eq!(container(&pod, "second").restart_count, 0);
-        steps.push(step(&pod));
-        steps.dedup();
-    }
+    let is_over = |steps: &Vec<_>| steps.last().is_some_and(|(step, _)| *step == end);
+    let is_in_time = timeout(PATIENCE, seen.wait_for(is_over)).await.is_ok_and(|ended| ended.is_ok());
+    ensure!(is_in_time, "it only came to {:?}", seen.borrow());
+    let (steps, of_the_other): (Vec<_>, Vec<i32>) = seen.borrow().iter().cloned().unzip();
+    assert!(of_the_other.iter().all(|restarts| *restarts == 0), "{of_the_other:?}");
     let killed = |last: Option<&str>, restarts| ("OOMKilled".to_owned(), last.map(str::to_owned), restarts, false);
     let waiting = |restarts| ("CrashLoopBackOff".to_owned(), Some("OOMKilled".to_owned()), restarts, false);
     let expected = [
@@ -266,7 +275,8 @@ async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> 
         },
     }))?;
     deployments.create(&PostParams::default(), &deployment).await?;
-    let text = "unix_seconds,cpu_millicores,memory_mib\n0,100,200\n1000,150,\n2000,300,400\n3000,300,400\n";
+    // Its last value holds for minutes, so that also a busy machine comes to it.
+    let text = "unix_seconds,cpu_millicores,memory_mib\n0,100,200\n1000,150,\n2000,300,400\n300000,300,400\n";
     let trace = Trace::parse(text, &Columns::default())?;
     let play = Play { trace, target: "deployment/web".parse()?, namespace, speed: 1000.0, repeat: false };
     let all_say = async |count: usize, cpu: &str, memory: &str| {
@@ -283,17 +293,23 @@ async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> 
         })
         .await
     };
-    play.run(client.clone(), CancellationToken::new()).await?;
-    all_say(2, "300m", "400Mi").await?;
+    let until_all_say = async |play: Play, count: usize, cpu: &str, memory: &str| {
+        let cancel = CancellationToken::new();
+        let playing = play.run(client.clone(), cancel.clone());
+        let watching = async {
+            let seen = all_say(count, cpu, memory).await;
+            cancel.cancel();
+            seen
+        };
+        tokio::try_join!(playing, watching).map(drop)
+    };
+    until_all_say(play.clone(), 2, "300m", "400Mi").await?;
 
     let scaled = json!({"spec": {"replicas": 3}});
     deployments.patch("web", &PatchParams::default(), &Patch::Merge(scaled)).await?;
-    let (cancel, endless) = (CancellationToken::new(), Play { repeat: true, speed: 0.001, ..play });
-    let playing = endless.run(client, cancel.clone());
-    let watching = async {
-        let seen = all_say(3, "100m", "200Mi").await;
-        cancel.cancel();
-        seen
-    };
-    tokio::try_join!(playing, watching).map(drop)
+    until_all_say(Play { repeat: true, speed: 0.001, ..play.clone() }, 3, "100m", "200Mi").await?;
+
+    // It ends with its trace.
+    let over = Play { speed: 1e9, ..play };
+    timeout(PATIENCE, over.run(client.clone(), CancellationToken::new())).await.context("it goes on")?
 }

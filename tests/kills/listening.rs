@@ -6,12 +6,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::FEED_SERVER;
+use e2e::{FEED_SERVER, Follow, follow};
 use feed::{Following, Reader};
-use futures::TryStreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::ListParams;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt as _};
 use runtime::follow_leader;
 use rustls_pki_types::ServerName;
@@ -26,6 +25,7 @@ type Targets = BTreeMap<String, i64>;
 /// Both ears.
 pub(crate) struct Listening {
     statuses: watch::Receiver<Targets>,
+    _watch: Follow,
     following: watch::Receiver<Following>,
     /// By name.
     uids: BTreeMap<String, String>,
@@ -36,7 +36,7 @@ impl Listening {
     pub(crate) async fn to(stage: &Stage, names: &[String]) -> Result<Self> {
         let (seen, mut statuses) = watch::channel(Targets::new());
         let objects: Api<VerticalPodAutoscaler> = Api::namespaced(stage.client.clone(), &stage.namespace);
-        tokio::spawn(follow_statuses(objects.clone(), seen));
+        let watch = follow(objects.clone(), move |event| note_target(&seen, event));
 
         let (found, leader) = watch::channel(None);
         let leases: Api<Lease> = Api::namespaced(stage.client.clone(), "kube-system");
@@ -55,7 +55,7 @@ impl Listening {
         let all_heard =
             |now: &Following| now.stale_since().is_none() && uids.values().all(|uid| heard_target(now, uid).is_some());
         timeout(PATIENCE, following.wait_for(all_heard)).await.context("the feed tells of each object")??;
-        Ok(Self { statuses, following, uids })
+        Ok(Self { statuses, _watch: watch, following, uids })
     }
 
     /// The target in the status now.
@@ -81,17 +81,13 @@ impl Listening {
     }
 }
 
-async fn follow_statuses(objects: Api<VerticalPodAutoscaler>, seen: watch::Sender<Targets>) -> Result<()> {
-    let events = watcher(objects, watcher::Config::default()).default_backoff().applied_objects();
-    let note = async |object: VerticalPodAutoscaler| {
-        if let Some(target) = memory_target(&object) {
-            seen.send_modify(|targets| {
-                targets.insert(object.name_any(), target);
-            });
-        }
-        Ok(())
-    };
-    Ok(events.try_for_each(note).await?)
+fn note_target(seen: &watch::Sender<Targets>, event: Event<VerticalPodAutoscaler>) {
+    let (Event::Apply(object) | Event::InitApply(object)) = event else { return };
+    if let Some(target) = memory_target(&object) {
+        seen.send_modify(|targets| {
+            targets.insert(object.name_any(), target);
+        });
+    }
 }
 
 fn heard_target(following: &Following, uid: &str) -> Option<i64> {

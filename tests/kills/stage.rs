@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use api::vpa::VerticalPodAutoscaler;
+use api::vpa::{CONFIG_UNSUPPORTED, VerticalPodAutoscaler};
 use e2e::{deployed, eventually, feed_certificates, kubectl, namespace, repository, shared};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -73,6 +73,11 @@ impl Stage {
     }
 
     async fn make(&self, name: &str, requested_mib: u64, policy: &Value) -> Result<()> {
+        self.make_set(name, 1, requested_mib).await?;
+        self.autoscale(name, name, policy).await
+    }
+
+    async fn make_set(&self, name: &str, replicas: u32, requested_mib: u64) -> Result<()> {
         let labels = json!({"app": name});
         let container = json!({
             "name": "app",
@@ -82,7 +87,7 @@ impl Stage {
         let replica_set = json!({
             "metadata": {"name": name},
             "spec": {
-                "replicas": 1,
+                "replicas": replicas,
                 "selector": {"matchLabels": labels},
                 "template": {
                     "metadata": {"labels": labels, "annotations": {"sandbox.plimsoll.dev/back-off": "100ms"}},
@@ -92,7 +97,7 @@ impl Stage {
         });
         let replica_sets: Api<ReplicaSet> = Api::namespaced(self.client.clone(), &self.namespace);
         replica_sets.create(&PostParams::default(), &serde_json::from_value(replica_set)?).await?;
-        self.autoscale(name, name, policy).await
+        Ok(())
     }
 
     async fn autoscale(&self, name: &str, target: &str, policy: &Value) -> Result<()> {
@@ -109,18 +114,28 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes so many objects without a workload. Each gets a status that says so.
+    /// Makes so many objects whose workload comes last, so that all of their statuses change at once.
     pub(crate) async fn crowd(&self, count: usize) -> Result<()> {
         let names: Vec<String> = (0..count).map(|number| format!("crowd-{number}")).collect();
         let policy = unmoved();
-        let make = stream::iter(&names).map(|name| self.autoscale(name, "gone", &policy));
-        make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await.map(drop)
+        let make = stream::iter(&names).map(|name| self.autoscale(name, "late", &policy));
+        make.buffer_unordered(CONCURRENCY).try_collect::<Vec<()>>().await?;
+        eventually("each object says that its workload is not there", PATIENCE, async || {
+            let unsupported = self.unsupported().await?;
+            ensure!(unsupported == count, "{unsupported} of {count} do");
+            Ok(())
+        })
+        .await?;
+        self.make_set("late", 0, 100).await
     }
 
-    /// How many objects have no status yet.
-    pub(crate) async fn without_status(&self) -> Result<usize> {
-        let list = self.objects().list(&ListParams::default()).await?;
-        Ok(list.iter().filter(|object| object.status.is_none()).count())
+    /// How many objects say that their workload is not there.
+    pub(crate) async fn unsupported(&self) -> Result<usize> {
+        let says_so = |object: &VerticalPodAutoscaler| {
+            let conditions = object.status.iter().flat_map(|status| &status.conditions);
+            conditions.into_iter().any(|condition| condition.kind == CONFIG_UNSUPPORTED)
+        };
+        Ok(self.objects().list(&ListParams::default()).await?.iter().filter(|object| says_so(object)).count())
     }
 
     fn objects(&self) -> Api<VerticalPodAutoscaler> {

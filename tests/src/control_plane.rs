@@ -7,16 +7,18 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process,
+    time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client, ResourceExt,
-    runtime::{conditions::is_crd_established, wait::await_condition},
-};
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::Condition as _;
+use kube::{Api, Client, ResourceExt};
 use sandbox::{Options, Sandbox};
 use tokio::sync::OnceCell;
+
+use crate::eventually;
 
 /// What the names of these sandboxes start with; the process id follows.
 const NAME: &str = "e2e-";
@@ -51,7 +53,10 @@ pub(crate) fn logs() -> Option<PathBuf> {
 async fn start(name: String, prometheus: bool) -> Result<Sandbox> {
     let options = Options { prometheus, ..Options::new(name, program("sandbox")?) };
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
-    sweep(&sandbox).await?;
+    // Another run may be sweeping too.
+    if let Err(error) = sweep(&sandbox).await {
+        eprintln!("not all logs of earlier runs could be removed: {error:#}");
+    }
     let definitions = repository().join("deploy/crds");
     let definitions = definitions.to_str().context("the repository's path is text")?;
     crate::kubectl_in(&sandbox, &["apply", "--server-side", "-k", definitions]).await?;
@@ -85,10 +90,17 @@ pub fn program(name: &str) -> Result<PathBuf> {
 async fn established(client: &Client) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in api::crd::all() {
-        let name = definition.name_any();
-        await_condition(definitions.clone(), &name, is_crd_established())
-            .await
-            .with_context(|| format!("wait until {name} is established"))?;
+        is_established(&definitions, &definition.name_any()).await?;
     }
     Ok(())
+}
+
+/// Waits until objects of a definition can be made.
+pub async fn is_established(definitions: &Api<CustomResourceDefinition>, name: &str) -> Result<()> {
+    eventually(&format!("{name} is established"), Duration::from_mins(2), async || {
+        let definition = definitions.get(name).await?;
+        ensure!(is_crd_established().matches_object(Some(&definition)), "{:?}", definition.status);
+        Ok(())
+    })
+    .await
 }

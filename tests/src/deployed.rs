@@ -21,8 +21,8 @@ const METRICS_PORT: u16 = 8942;
 pub const UPDATER: &str = "app.kubernetes.io/name=updater";
 /// The port of the updater's metrics.
 pub const UPDATER_PORT: u16 = 8943;
-/// A new pod of a program is ready well within this.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// A new pod of a program is ready well within this, also on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Deploys the recommender by a kustomization of the repository, and waits until all its replicas are ready.
 pub async fn deploy(sandbox: &Sandbox, kustomization: &str) -> Result<()> {
@@ -34,7 +34,17 @@ pub async fn deploy_these(sandbox: &Sandbox, kustomization: &str, labels: &str) 
     let overlay = repository().join(kustomization);
     let overlay = overlay.to_str().context("the repository's path is text")?;
     kubectl_in(sandbox, &["apply", "--server-side", "-k", overlay]).await?;
-    let deployments: Api<Deployment> = Api::namespaced(sandbox.client().await?, NAMESPACE);
+    all_ready(&sandbox.client().await?, labels).await
+}
+
+/// Waits until all replicas of the recommender are ready, as they may not be after a test that killed one.
+pub async fn recovered(client: &Client) -> Result<()> {
+    all_ready(client, LABEL).await
+}
+
+/// The same for the Deployments with these labels.
+pub async fn all_ready(client: &Client, labels: &str) -> Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
     eventually(&format!("all replicas of {labels} are ready"), PATIENCE, async || {
         let all = deployments.list(&ListParams::default().labels(labels)).await?;
         ensure!(!all.items.is_empty(), "it is not deployed");
@@ -108,6 +118,15 @@ pub async fn leader_with(client: &Client, labels: &str, port: u16) -> Result<Rep
         anyhow::bail!("none does")
     })
     .await
+}
+
+/// The sum over all series of a metric, of all replicas that answer: for what may have been counted by a leader before this one.
+pub async fn total(client: &Client, labels: &str, port: u16, name: &str) -> Result<f64> {
+    let mut sum = 0.0;
+    for replica in replicas_of(client, labels, port).await? {
+        sum += metric(&replica, name).await.unwrap_or(0.0);
+    }
+    Ok(sum)
 }
 
 /// The sum over all series of a metric. It needs no API server.

@@ -1,16 +1,20 @@
 //! What the end-to-end tests share: one sandbox per run with our resource definitions in it, a namespace of their own per
 //! test, and waiting on conditions instead of sleeping.
 
+mod address;
 mod certificates;
 mod control_plane;
 pub mod deployed;
 mod eventually;
+mod following;
 mod kubectl;
 pub mod load;
 mod namespace;
 
+pub use address::free_address;
 pub use certificates::{FEED_SERVER, feed_certificates};
-pub use control_plane::{another, another_with_prometheus, program, repository, shared};
+pub use control_plane::{another, another_with_prometheus, is_established, program, repository, shared};
 pub use eventually::eventually;
+pub use following::{Follow, follow};
 pub use kubectl::{kubectl, kubectl_in};
 pub use namespace::namespace;

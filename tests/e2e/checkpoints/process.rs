@@ -2,12 +2,12 @@
 //! the RBAC of `deploy/`.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, kubectl, program, repository, shared};
+use e2e::{eventually, free_address, kubectl, program, repository, shared};
 use kube::config::{AuthInfo, Kubeconfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -22,19 +22,19 @@ const ACCOUNT: &str = "plimsoll-recommender";
 /// A running recommender; killed when dropped.
 pub(crate) struct Recommender {
     child: Child,
-    port: u16,
+    address: SocketAddr,
 }
 
 impl Recommender {
     /// Starts one that looks at this namespace only, each second, and collects garbage every two.
     pub(crate) async fn start(namespace: &str) -> Result<Self> {
         let sandbox = shared().await?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let address = free_address()?;
         let log = sandbox.logs_dir().join(format!("recommender-{namespace}.log"));
         let log = File::options().create(true).append(true).open(&log).context("open the log")?;
         let child = Command::new(program("recommender")?)
             .arg(format!("--kubeconfig={}", kubeconfig().await?.display()))
-            .arg(format!("--address=127.0.0.1:{port}"))
+            .arg(format!("--address={address}"))
             .arg(format!("--vpa-object-namespace={namespace}"))
             .args(["--leader-elect=false", "--recommender-interval=1s", "--checkpoints-gc-interval=2s"])
             .env_remove("KUBECONFIG")
@@ -44,7 +44,7 @@ impl Recommender {
             .kill_on_drop(true)
             .spawn()
             .context("start a recommender")?;
-        Ok(Self { child, port })
+        Ok(Self { child, address })
     }
 
     /// Kills it as `kill -9` does.
@@ -65,7 +65,7 @@ impl Recommender {
     }
 
     async fn metric(&self, series: &str) -> Result<f64> {
-        let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await?;
+        let mut connection = TcpStream::connect(self.address).await?;
         connection.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
         let mut answer = String::new();
         connection.read_to_string(&mut answer).await?;

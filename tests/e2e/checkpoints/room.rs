@@ -12,8 +12,8 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, Pat
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-/// metrics-server takes up to half a minute until it knows a new pod.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+/// metrics-server takes up to half a minute until it knows a new pod, on a busy machine longer.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(4);
 
 /// One namespace.
 pub(crate) struct Room {

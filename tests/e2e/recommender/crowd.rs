@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::deployed::{deploy, leader, metric};
 use super::room::Room;
-use super::{CPU_OF_250M, deployment};
+use super::{CPU_OF_240M, deployment};
 
 /// A crowd that no cluster should have in one namespace.
 const CROWD: usize = 5000;
@@ -22,7 +22,7 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
     let sandbox = another("crowd").await?;
     deploy(&sandbox).await?;
     let room = Room::new(sandbox.client().await?, "shop").await?;
-    room.deploy("crowd", 2, "250m", "300Mi").await?;
+    room.deploy("crowd", 2, "240m", "300Mi").await?;
     let started = Instant::now();
     let names = (0..CROWD).map(|number| format!("crowd-{number}"));
     let none = json!({});
@@ -37,7 +37,7 @@ async fn five_thousand_objects_all_get_a_status() -> Result<()> {
     println!("{CROWD} objects were made within {:.1} s", started.elapsed().as_secs_f64());
     let made = Instant::now();
     eventually("each has its target", CROWD_PATIENCE, async || {
-        let count = room.count_with_target("crowd", CPU_OF_250M).await?;
+        let count = room.count_with_target("crowd", CPU_OF_240M).await?;
         ensure!(count == CROWD, "{count} of {CROWD} have it");
         Ok(())
     })

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use sandbox::Sandbox;
 
-pub(crate) use e2e::deployed::{Replica, leader, metric, process, replicas, restarts};
+pub(crate) use e2e::deployed::{Replica, leader, metric, process, recovered, replicas, restarts};
 
 /// Deploys the recommender and waits until all its replicas are ready.
 pub(crate) async fn deploy(sandbox: &Sandbox) -> Result<()> {

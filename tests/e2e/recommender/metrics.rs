@@ -8,7 +8,7 @@ use e2e::{eventually, shared};
 use serde_json::json;
 
 use super::deployed::{leader, replicas};
-use super::{CPU_OF_250M, deployment, first_container, shared_room};
+use super::{CPU_OF_240M, deployment, first_container, shared_room};
 
 const PATIENCE: Duration = Duration::from_mins(2);
 const TARGET: &str = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_target";
@@ -24,7 +24,7 @@ fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
 async fn the_leader_shows_recommendations_and_how_good_they_are() -> Result<()> {
     let room = shared_room().await?;
     room.autoscale("shown", deployment("web"), &json!({"updatePolicy": {"updateMode": "Initial"}})).await?;
-    room.object_when("shown", "the target is there", |object| first_container(object)["target"]["cpu"] == CPU_OF_250M)
+    room.object_when("shown", "the target is there", |object| first_container(object)["target"]["cpu"] == CPU_OF_240M)
         .await?;
     let namespace = format!("namespace=\"{}\"", room.namespace);
     let of_object = [namespace.as_str(), "verticalpodautoscaler=\"shown\"", "target_kind=\"Deployment\""];

@@ -55,9 +55,8 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
         ensure!(uids == before[workload], "{workload}: its pods are as they were");
     }
     let reasons = "vpa_updater_skipped_pods{reason=\"disruption_budget\"} 3";
-    let leader = stage.leader().await?;
     eventually("the budget is said to hold the pods", PATIENCE, async || {
-        let metrics = scrape(&leader).await?;
+        let metrics = scrape(&stage.leader().await?).await?;
         ensure!(metrics.contains(reasons), "{metrics}");
         Ok(())
     })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::deployed::{Replica, UPDATER, UPDATER_PORT, deploy_these, leader_with};
+use e2e::deployed::{Replica, UPDATER, UPDATER_PORT, all_ready, deploy_these, leader_with, total};
 use e2e::{another, eventually, namespace};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,7 +17,7 @@ use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 const SYSTEM: &str = "plimsoll-system";
 const HEARTBEAT: &str = "vpa-admission-controller";
 /// Well within the timeout of the Lease.
@@ -57,6 +57,7 @@ impl Stage {
             *own = Some(Own { sandbox });
         }
         let client = own.as_ref().context("just made")?.sandbox.client().await?;
+        all_ready(&client, UPDATER).await?;
         let namespace = namespace(&client, prefix).await?;
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
         eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
@@ -70,6 +71,11 @@ impl Stage {
 
     pub(crate) async fn leader(&self) -> Result<Replica> {
         leader_with(&self.client, UPDATER, UPDATER_PORT).await
+    }
+
+    /// What all replicas have counted.
+    pub(crate) async fn total(&self, metric: &str) -> Result<f64> {
+        total(&self.client, UPDATER, UPDATER_PORT, metric).await
     }
 
     /// A `ReplicaSet` whose pods run with the small size; the next ones get the large one. `extra` goes into the annotations of the

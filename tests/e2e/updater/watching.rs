@@ -1,12 +1,11 @@
-//! How few pods of each workload were ever available, as a watch saw it.
+//! Watches the pods of a namespace, and remembers how few of each workload were ever available at the same time.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
-use futures::StreamExt as _;
+use e2e::{Follow, follow};
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt as _};
 use tokio::sync::watch;
 
@@ -27,25 +26,16 @@ type Pods = BTreeMap<String, BTreeMap<String, bool>>;
 /// Watches pods.
 pub(crate) struct Watching {
     seen: watch::Receiver<Seen>,
-    task: tokio::task::JoinHandle<()>,
+    _watch: Follow,
 }
 
 impl Watching {
     /// From now on.
     pub(crate) async fn of(pods: Api<Pod>) -> Result<Self> {
         let (told, mut seen) = watch::channel(Seen::default());
-        let task = tokio::spawn(async move {
-            let mut events = std::pin::pin!(watcher(pods, watcher::Config::default()).default_backoff());
-            while let Some(event) = events.next().await {
-                match event {
-                    Ok(event) => told.send_modify(|seen| seen.take(event)),
-                    // It goes on by itself: the API server may be away in a test.
-                    Err(error) => println!("the watch of pods was interrupted: {error}"),
-                }
-            }
-        });
+        let watch = follow(pods, move |event| told.send_modify(|seen| seen.take(event)));
         seen.wait_for(|seen| seen.is_listed).await?;
-        Ok(Self { seen, task })
+        Ok(Self { seen, _watch: watch })
     }
 
     /// How few pods of a workload were ever available, up to the moment when all of these are, which are known to be there: the
@@ -55,12 +45,6 @@ impl Watching {
         let caught_up = seen.wait_for(|seen| live.iter().all(|uid| seen.is_available(workload, uid)));
         let seen = tokio::time::timeout(PATIENCE, caught_up).await.context("the watch never showed the pods")??;
         Ok(seen.fewest.get(workload).copied().unwrap_or(live.len()))
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

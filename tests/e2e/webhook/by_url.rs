@@ -2,12 +2,11 @@
 //! namespace only, so that other tests do not meet it.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, kubectl, program, shared};
+use e2e::{eventually, free_address, kubectl, program, shared};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -17,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use super::certificates::Mounted;
-use super::room::{PATIENCE, RECOMMENDED, Room, are_born_resized};
+use super::room::{PATIENCE, RECOMMENDED, Room};
 
 /// A running webhook; killed when dropped.
 struct Webhook {
@@ -27,21 +26,21 @@ struct Webhook {
 
 impl Webhook {
     fn start(sandbox: &Sandbox, namespace: &str, mounted: &Mounted) -> Result<Self> {
-        let port = || anyhow::Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port());
-        let (port, metrics) = (port()?, port()?);
+        let (ip, port) = (mounted.address.ip(), mounted.address.port());
         let log = sandbox.logs_dir().join("webhook-by-url.log");
         let file = |flag: &str, name: &str| format!("--{flag}={}", mounted.path(name).display());
         let child = Command::new(program("webhook")?)
             .arg(format!("--kubeconfig={}", sandbox.kubeconfig().display()))
-            .arg(format!("--address=127.0.0.1:{metrics}"))
+            .arg(format!("--address={}", free_address()?))
             .args([format!("--port={port}"), format!("--webhook-port={port}")])
-            .args(["--register-by-url", "--webhook-address=https://127.0.0.1", "--webhook-timeout-seconds=10"])
+            .args(["--register-by-url", "--webhook-timeout-seconds=10"])
+            .arg(format!("--webhook-address=https://{ip}"))
             .args([file("tls-cert-file", "serverCert.pem"), file("tls-private-key", "serverKey.pem")])
             .args([file("client-ca-file", "caCert.pem"), "--reload-cert".to_owned(), "--v=4".to_owned()])
             .arg(format!("--vpa-object-namespace={namespace}"))
             .args(["--status-lease-update-interval=1s", "--webhook-labels=team:sizes"])
             .env("NAMESPACE", namespace)
-            .env("PLIMSOLL_LISTEN_IP", "127.0.0.1")
+            .env("PLIMSOLL_LISTEN_IP", ip.to_string())
             .env_remove("KUBECONFIG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -67,13 +66,13 @@ async fn a_webhook_registered_by_url_follows_its_files_and_only_ever_changes_wha
     let sandbox = shared().await?;
     let client = sandbox.client().await?;
     let room = Room::new(client.clone(), "hook").await?;
-    let mut mounted = Mounted::new(sandbox.logs_dir().join("webhook-certificates"))?;
+    let mut mounted = Mounted::new(sandbox.logs_dir().join("webhook-certificates"), free_address()?)?;
     let webhook = Webhook::start(sandbox, &room.namespace, &mounted)?;
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
     let outcome = async {
         room.workload().await?;
         room.await_patches().await?;
-        are_born_resized(&room.scale(2).await?)?;
+        room.bears_resized(2).await?;
         room.errors_are_refused().await?;
         let object = room.autoscale("defaulted", &json!({"targetRef": {"name": "other"}})).await?;
         assert_eq!(object.data["spec"]["updatePolicy"], json!({"updateMode": "Recreate"}));

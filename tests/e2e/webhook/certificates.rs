@@ -1,5 +1,6 @@
 //! Certificates in a folder, as a kubelet keeps a mounted Secret.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -12,12 +13,14 @@ const FILES: [&str; 3] = ["serverCert.pem", "serverKey.pem", "caCert.pem"];
 pub(crate) struct Mounted {
     folder: PathBuf,
     revision: u32,
+    /// Where the server listens that shows them.
+    pub(crate) address: SocketAddr,
 }
 
 impl Mounted {
-    pub(crate) fn new(folder: PathBuf) -> Result<Self> {
+    pub(crate) fn new(folder: PathBuf, address: SocketAddr) -> Result<Self> {
         std::fs::create_dir_all(&folder)?;
-        let mut mounted = Self { folder, revision: 0 };
+        let mut mounted = Self { folder, revision: 0, address };
         for name in FILES {
             symlink(Path::new("..data").join(name), mounted.path(name))?;
         }
@@ -39,7 +42,7 @@ impl Mounted {
         let authority = params.self_signed(&key)?.pem();
         let issuer = Issuer::new(params, key);
         let key = KeyPair::generate()?;
-        let certificate = CertificateParams::new(["127.0.0.1".to_owned()])?.signed_by(&key, &issuer)?.pem();
+        let certificate = CertificateParams::new([self.address.ip().to_string()])?.signed_by(&key, &issuer)?.pem();
         let revision = format!("..{}", self.revision);
         std::fs::create_dir(self.path(&revision))?;
         for (name, text) in FILES.iter().zip([certificate, key.serialize_pem(), authority]) {

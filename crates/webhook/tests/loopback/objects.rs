@@ -21,6 +21,8 @@ struct Kept {
     object: Value,
     version: u64,
     made_by: String,
+    /// As it was before, from the first version on.
+    earlier: Vec<Value>,
 }
 
 impl Objects {
@@ -41,10 +43,17 @@ impl Objects {
         kept.iter().find(|(path, _)| path.ends_with(name)).map(|(_, kept)| kept.object.clone())
     }
 
+    /// All versions of the object whose path ends so, from the first one on.
+    pub(crate) fn versions(&self, name: &str) -> Vec<Value> {
+        let kept = self.0.lock().unwrap();
+        let kept = kept.iter().find(|(path, _)| path.ends_with(name)).map(|(_, kept)| kept);
+        kept.into_iter().flat_map(|kept| kept.earlier.iter().chain([&kept.object])).cloned().collect()
+    }
+
     fn write(&self, path: &str, is_apply: bool, by: &str, change: &Value) -> Result<Value, StatusCode> {
         let mut objects = self.0.lock().unwrap();
-        let (mut object, version, made_by) = match objects.get(path) {
-            None if is_apply => (change.clone(), 0, by.to_owned()),
+        let (mut object, version, made_by, earlier) = match objects.get(path) {
+            None if is_apply => (change.clone(), 0, by.to_owned(), Vec::new()),
             None => return Err(StatusCode::NOT_FOUND),
             Some(kept) if is_apply && kept.made_by != by => return Err(StatusCode::CONFLICT),
             Some(kept) => {
@@ -54,12 +63,13 @@ impl Objects {
                 }
                 let mut object = kept.object.clone();
                 json_patch::merge(&mut object, change);
-                (object, kept.version, kept.made_by.clone())
+                let earlier = [kept.earlier.as_slice(), std::slice::from_ref(&kept.object)].concat();
+                (object, kept.version, kept.made_by.clone(), earlier)
             }
         };
         let version = version + 1;
         object["metadata"]["resourceVersion"] = version.to_string().into();
-        objects.insert(path.to_owned(), Kept { object: object.clone(), version, made_by });
+        objects.insert(path.to_owned(), Kept { object: object.clone(), version, made_by, earlier });
         Ok(object)
     }
 }

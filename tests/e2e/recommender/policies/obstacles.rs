@@ -1,6 +1,6 @@
 //! What may stand between a policy and the objects that it asks for: a quota, and an owner that should be sized instead.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Api;
@@ -48,9 +48,7 @@ async fn a_workload_under_an_owner_that_can_be_scaled_is_not_the_one_to_size() -
     own(&room, "beside", &rigid).await?;
     room.policy("web", &json!({})).await?;
     room.policy_when("web", "one of the two is made", |status| whole(status, 1, 1, 0, 0)).await?;
-    let names = room.names().await?;
-    ensure!(names == ["plimsoll-deployment-beside"], "{names:?}");
-    Ok(())
+    room.await_names(&["plimsoll-deployment-beside"]).await
 }
 
 /// An object with a scale subresource, as the owner of others.

@@ -1,12 +1,11 @@
 //! A recommender as a process of the test, with the rights of one service account.
 
 use std::fs::File;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
-use e2e::{eventually, kubectl, program, shared};
+use e2e::{eventually, free_address, kubectl, program, shared};
 use kube::config::{AuthInfo, Kubeconfig};
 use tokio::process::{Child, Command};
 
@@ -14,10 +13,9 @@ use super::base::PATIENCE;
 
 /// Starts one, which is killed when it is dropped.
 pub(super) fn start(kubeconfig: &Path, arguments: &[&str], log: &Path) -> Result<Child> {
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     Command::new(program("recommender")?)
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
-        .arg(format!("--address=127.0.0.1:{port}"))
+        .arg(format!("--address={}", free_address()?))
         .args(["--leader-elect=false", "--recommender-interval=1s"])
         .args(arguments)
         .env_remove("KUBECONFIG")

@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{kubectl, namespace, repository, shared};
+use e2e::{eventually, kubectl, namespace, repository, shared};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
+use super::base::PATIENCE;
 use super::process::{kubeconfig, start};
 use super::room::{PolicyRoom, whole};
 
@@ -23,6 +24,10 @@ async fn in_one_namespace_a_role_is_enough() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let log = shared().await?.logs_dir().join("recommender-scoped.log");
     grant(&room.namespace, folder.path()).await?;
+    // The API server takes a moment to know of it.
+    let account = format!("--as=system:serviceaccount:{}:{ACCOUNT}", room.namespace);
+    let may_it = ["auth", "can-i", "list", "pods", "-n", &room.namespace, &account];
+    eventually("the rights are granted", PATIENCE, async || kubectl(&may_it).await).await?;
     let account = kubeconfig(&room.namespace, ACCOUNT, folder.path()).await?;
     let only = format!("--vpa-object-namespace={}", room.namespace);
     let _recommender = start(&account, &["--recommender-name=e2e", &only], &log)?;

@@ -42,9 +42,13 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
     policy_when(&room, "all but one have their objects", |status| whole(status, 1000, 999, 1, 0)).await?;
     println!("999 objects were made within {:.1} s", started.elapsed().as_secs_f64());
     all_have_bounds(&room, "1").await?;
-    let leader = deployed::leader(&client).await?;
-    let managed = deployed::metric(&leader, "vpa_recommender_sizing_policy_workloads{state=\"managed\"}").await?;
-    ensure!((managed - 999.0).abs() < 0.5, "{managed} are managed");
+    eventually("a metric counts them", PATIENCE, async || {
+        let leader = deployed::leader(&client).await?;
+        let managed = deployed::metric(&leader, "vpa_recommender_sizing_policy_workloads{state=\"managed\"}").await?;
+        ensure!((managed - 999.0).abs() < 0.5, "{managed} are managed");
+        Ok(())
+    })
+    .await?;
 
     let started = Instant::now();
     room.patch_policy("web", &json!({"spec": {"resourcePolicy": bounds("2")}})).await?;
@@ -81,7 +85,7 @@ async fn without_the_kinds(sandbox: &Sandbox) -> Result<()> {
     kubectl_in(sandbox, &["delete", "crd", kinds[0], kinds[1]]).await?;
     let deployment = "deployment/plimsoll-recommender";
     kubectl_in(sandbox, &["-n", "plimsoll-system", "rollout", "restart", deployment]).await?;
-    kubectl_in(sandbox, &["-n", "plimsoll-system", "rollout", "status", deployment, "--timeout=120s"]).await?;
+    kubectl_in(sandbox, &["-n", "plimsoll-system", "rollout", "status", deployment, "--timeout=240s"]).await?;
     Ok(())
 }
 
