@@ -38,6 +38,7 @@ const WRITES: &[(&str, &[&str])] = &[
             "patch events.k8s.io/events",
             "patch plimsoll.dev/clustersizingpolicies/status",
             "patch plimsoll.dev/sizingpolicies/status",
+            "patch prediction.crane.io/timeseriespredictions/status",
             "update autoscaling.crane.io/effectivehorizontalpodautoscalers/finalizers",
             "update autoscaling.crane.io/substitutes",
             "update autoscaling/horizontalpodautoscalers",

@@ -1,9 +1,11 @@
 //! A fresh recommender with `--storage=prometheus` knows what one would know that had run for eight days.
 //!
 //! A real Prometheus holds eight days of a recorded trace as kubelet and kube-state-metrics would have written them: five days
-//! of a pod that is gone, then three of the pod that runs. Prometheus is down when the recommender starts.
+//! of a pod that is gone, then three of the pod that runs. Prometheus is down when the recommender starts. From the same store metrics are
+//! predicted.
 
 mod lived_through;
+mod predicted;
 mod remote_write;
 
 use std::fs;
@@ -23,6 +25,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use lived_through::{Minute, expected};
+use predicted::Predictions;
 use remote_write::{Labels, Receiver};
 
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -56,11 +59,13 @@ async fn history_comes_from_prometheus_also_when_that_is_down_at_first() -> Resu
     let (client, pod) = workload(&sandbox, folder.path()).await?;
     let trace = trace()?;
     write_history(&sandbox, &pod, &trace).await?;
+    let predictions = Predictions::write(&sandbox, &client).await?;
     let autoscalers: Api<VerticalPodAutoscaler> = Api::namespaced(client, NAMESPACE);
     publish_earlier_recommendation(&autoscalers).await?;
 
     sandbox.stop(Component::Prometheus).await?;
-    let (_recommender, address) = recommender(&sandbox)?;
+    let (mut running, address) = recommender(&sandbox)?;
+    predictions.await_unread().await?;
     eventually("the recommender says that history is missing", PATIENCE, async || {
         let status = status(&autoscalers, "web").await?;
         let condition = condition(&status, "FetchingHistory").context("no condition")?;
@@ -103,6 +108,16 @@ async fn history_comes_from_prometheus_also_when_that_is_down_at_first() -> Resu
         compare(&self::status(&autoscalers, "later").await?, lived_through)
     })
     .await?;
+
+    predictions.await_rise().await?;
+    predictions.await_young().await?;
+    sandbox.stop(Component::Prometheus).await?;
+    predictions.await_ageing().await?;
+    sandbox.start(Component::Prometheus).await?;
+    predictions.await_renewed().await?;
+    running.kill().await?;
+    let _another = recommender(&sandbox)?;
+    predictions.await_longer_window().await?;
     sandbox.down().await
 }
 
@@ -188,6 +203,7 @@ fn recommender(sandbox: &Sandbox) -> Result<(Child, String)> {
         .arg(format!("--kubeconfig={}", sandbox.kubeconfig().display()))
         .arg(format!("--address={free}"))
         .args(["--storage=prometheus", "--history-resolution=2m", "--recommender-interval=10s"])
+        .args(["--prediction-read-interval=2s", "--prediction-update-frequency-duration=2s"])
         .arg(format!("--prometheus-address={}", sandbox.prometheus_url().context("this sandbox has a Prometheus")?))
         .arg(format!("--prometheus-ca-file={}", sandbox.authority().display()))
         .stderr(Stdio::from(log))

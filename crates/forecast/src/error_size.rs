@@ -28,6 +28,11 @@ pub(crate) struct ErrorSize {
 }
 
 impl ErrorSize {
+    /// Memory behind it.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.times)
+    }
+
     /// For a forecast so many slots ahead, judged every so many slots.
     pub(crate) fn new(grid: &Grid, ahead: f64, every: f64, floor: f64) -> Self {
         Self {

@@ -209,6 +209,11 @@ impl Forecaster {
         })
     }
 
+    /// About the memory that it takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.seasons.bytes() + self.horizons.iter().map(Horizon::bytes).sum::<usize>()
+    }
+
     /// When a slot begins.
     fn time(&self, slot: usize) -> Option<Timestamp> {
         Timestamp::from_second((self.first_slot + slot as i64).checked_mul(i64::from(self.grid.slot_seconds))?).ok()

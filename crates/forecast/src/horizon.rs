@@ -107,6 +107,11 @@ impl Horizon {
         }
     }
 
+    /// Memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.pending) + size_of_val(&*self.said) + self.quantiles.bytes()
+    }
+
     /// Judges what was said of the next slot, before it is stored.
     pub(crate) fn judge(&mut self, seasons: &Seasons, actual: f64, asinh: f64) {
         let slot = seasons.len();

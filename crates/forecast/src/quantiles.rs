@@ -57,6 +57,11 @@ impl Quantiles {
         }
     }
 
+    /// Memory behind it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.size.bytes() + self.scores.iter().map(ScoreHistogram::bytes).sum::<usize>()
+    }
+
     /// Judges what was said of a slot, whose forecast was wrong by `error`.
     pub(crate) fn judge(&mut self, said: &Said, slot: usize, actual: f64, error: f64) {
         if said.has_sizes {

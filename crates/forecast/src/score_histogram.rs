@@ -30,6 +30,11 @@ pub(crate) struct ScoreHistogram<const Q: usize> {
 }
 
 impl<const Q: usize> ScoreHistogram<Q> {
+    /// Memory behind it.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.bins)
+    }
+
     /// With the half-life in scores, for these rising shares.
     pub(crate) fn new(half_life: f64, shares: [f64; Q]) -> Self {
         Self {

@@ -57,6 +57,11 @@ impl Seasons {
         }
     }
 
+    /// Memory behind it.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.values) + size_of_val(&*self.asinh) + size_of_val(&*self.profiles)
+    }
+
     /// How many slots were stored.
     pub(crate) fn len(&self) -> usize {
         self.next

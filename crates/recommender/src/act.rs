@@ -1,5 +1,5 @@
 //! The recommender's only writes: the status of `VerticalPodAutoscaler` objects, as one JSON patch each, in
-//! `act/checkpoint.rs` the checkpoints, in `act/policy.rs` the objects of sizing policies, and in `act/event.rs` events.
+//! `act/checkpoint.rs` the checkpoints, in `act/policy.rs` the objects of sizing policies, in `act/effective.rs` and `act/prediction.rs` those of the horizontal loop, and in `act/event.rs` events.
 //!
 //! Upstream's patch puts the whole status in place. Here it first tests the object's uid, so that the status of an object
 //! that was deleted and made again in the meantime is not written to its successor.
@@ -8,6 +8,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod effective;
 mod event;
 pub(crate) mod policy;
+pub(crate) mod prediction;
 pub(crate) mod queue;
 mod writes;
 

@@ -3,6 +3,7 @@
 mod effective_hpa;
 mod external_metrics;
 mod history;
+mod prediction;
 mod recommendation_metrics;
 mod schedulable;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::storage::Storage;
 pub use effective_hpa::EffectiveHpaArgs;
 pub use external_metrics::ExternalMetricsArgs;
 pub use history::HistoryArgs;
+pub use prediction::{DataSource, PredictionArgs, UnknownDataSource};
 pub use recommendation_metrics::RecommendationMetricsArgs;
 pub use schedulable::SchedulableArgs;
 
@@ -77,6 +79,9 @@ pub struct Args {
     /// Flags of effective autoscalers.
     #[command(flatten)]
     pub effective_hpa: EffectiveHpaArgs,
+    /// Flags of predictions.
+    #[command(flatten)]
+    pub prediction: PredictionArgs,
 
     /// Objects that name this recommender are handled; the one called default also handles those that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]

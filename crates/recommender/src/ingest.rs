@@ -5,6 +5,7 @@ mod known;
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{OomKill, View};
@@ -17,6 +18,7 @@ use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::metrics::{Metrics, Steps};
+use crate::predict::rounds::Round;
 use crate::state::{KillCount, State};
 use crate::tell::{PAUSE, at};
 use crate::usage::{Reading, Usage};
@@ -43,6 +45,8 @@ pub(crate) struct Ingest {
     pub(crate) stored: watch::Receiver<View>,
     pub(crate) kills: mpsc::Receiver<OomKill>,
     pub(crate) source: Usage,
+    /// Told of every round.
+    pub(crate) rounds: watch::Sender<Option<Round>>,
     pub(crate) metrics: Metrics,
     pub(crate) interval: Duration,
     pub(crate) activity: Activity,
@@ -120,6 +124,9 @@ impl Ingest {
         // What one part of it says is an answer, too.
         let answered = reading.is_complete || !reading.usage.is_empty();
         let now = Timestamp::now();
+        if answered {
+            self.rounds.send_replace(Some(Round { at: now, usage: Arc::clone(&reading.usage) }));
+        }
         block_in_place(|| {
             self.add_usage(&reading.usage, now);
             self.add_kills(None);

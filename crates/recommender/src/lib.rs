@@ -11,6 +11,7 @@
 //! * [`storage`]: where history comes from that is older than this process.
 //! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones first.
 //! * `ehpa`: effective autoscalers of the horizontal loop.
+//! * `predict`: what metrics will be, for effective autoscalers and whoever asks.
 //! * `installed`: waits for kinds that not every cluster has.
 //! * `sizing_policies`: VPA objects for whole namespaces.
 //! * `division`: how several of its kind divide the namespaces.
@@ -28,6 +29,7 @@ mod ingest;
 mod installed;
 pub mod metrics;
 mod policies;
+mod predict;
 mod run;
 pub mod schedulable;
 mod serve;

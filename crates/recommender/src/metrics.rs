@@ -3,6 +3,7 @@
 
 mod caps;
 mod checkpoints;
+mod forecasts;
 mod freshness;
 #[cfg(test)]
 mod golden;
@@ -25,6 +26,7 @@ use crate::act::Outcome;
 use crate::state::{Decision, Ingested, KillCount};
 use caps::Caps;
 use checkpoints::Checkpoints;
+pub(crate) use forecasts::ForecastMetrics;
 use freshness::WatchFreshness;
 pub use history::HistoryMetrics;
 use policies::PolicyMetrics;
@@ -63,6 +65,8 @@ pub struct Metrics {
     pub history: HistoryMetrics,
     /// What becomes of sizing policies.
     pub(crate) policies: PolicyMetrics,
+    /// Predictions.
+    pub(crate) forecasts: ForecastMetrics,
     /// How good recommendations are.
     pub(crate) quality: Quality,
     /// Recommendations, where they are shown.
@@ -120,6 +124,7 @@ impl Metrics {
             checkpoints: Checkpoints::new()?,
             history: HistoryMetrics::new()?,
             policies: PolicyMetrics::new()?,
+            forecasts: ForecastMetrics::new()?,
             quality: Quality::new()?,
             recommendations: None,
         };
@@ -139,7 +144,7 @@ impl Metrics {
             Box::new(WatchFreshness::new(views)?),
         ];
         let others = metrics.history.collectors().into_iter().chain(metrics.policies.collectors());
-        let others = others.chain(metrics.quality.collectors());
+        let others = others.chain(metrics.quality.collectors()).chain(metrics.forecasts.collectors());
         all.into_iter().chain(others).try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)
     }

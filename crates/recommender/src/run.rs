@@ -2,14 +2,15 @@
 
 use anyhow::anyhow;
 use cluster::Watches;
-use futures::future::try_join4;
+use futures::future::try_join5;
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
+use tokio::sync::watch;
 
-use crate::act::{Writer, Writes, checkpoint, effective, policy};
-use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, scope};
+use crate::act::{Writer, Writes, checkpoint, effective, policy, prediction as predicted};
+use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, PredictionArgs, scope};
 use crate::checkpoint::keep::Keeper;
 use crate::division;
 use crate::ehpa::keep::Keeper as EffectiveKeeper;
@@ -17,6 +18,9 @@ use crate::ehpa::watch::watch as watch_effective;
 use crate::history::Fetching;
 use crate::ingest::{Ingest, Shared, waiting_kills};
 use crate::metrics::Metrics;
+use crate::predict::Book;
+use crate::predict::gather::{Gather, Source};
+use crate::predict::keep::Keeper as PredictionKeeper;
 use crate::serve::Feed;
 use crate::sizing_policies::keep::Keeper as PolicyKeeper;
 use crate::sizing_policies::status::Speaker;
@@ -28,6 +32,8 @@ use crate::usage::Usage;
 
 /// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for checkpoints.
 const CHECKPOINT_SHARE: usize = 4;
+/// After so many rounds without usage it is said that predictions have none.
+const ROUNDS_OF_PATIENCE: u32 = 5;
 
 /// The recommender's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
@@ -41,6 +47,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         schedulable,
         recommendation_metrics,
         effective_hpa,
+        prediction,
         recommender_name,
         recommender_interval,
         memory_saver,
@@ -61,8 +68,15 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let config = sizing.config(&feature_gates)?;
     let charge = Charge { recommender_name, memory_saver, patience: recommender_interval.0 };
     let external = external.names(&history.container_name_label)?;
+    let store = || history.clone().settings(|name| std::env::var(name).ok());
+    let (pace, query_concurrency) = (prediction.pace(), usize::from(prediction.prometheus_query_concurrency));
+    let PredictionArgs { datasource, prediction_update_frequency_duration, .. } = prediction;
+    let predicted_from = match (datasource, storage) {
+        (DataSource::Prometheus, _) | (DataSource::LikeStorage, Storage::Prometheus) => Some(Box::new(store()?)),
+        (DataSource::Usage, _) | (DataSource::LikeStorage, Storage::Checkpoint) => None,
+    };
     let history = match storage {
-        Storage::Prometheus => Some(history.settings(|name| std::env::var(name).ok())?),
+        Storage::Prometheus => Some(store()?),
         Storage::Checkpoint => None,
     };
     let mut state = State::new(charge.clone(), config).map_err(|error| anyhow!("--{error}"))?;
@@ -113,6 +127,19 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         propagation: effective_hpa.propagation(),
         workers: usize::from(update_worker_count),
     };
+    let (rounds, heard) = watch::channel(None);
+    let gather = Gather {
+        horizontal: horizontal.view(),
+        recommender: charge.recommender_name.clone(),
+        source: match predicted_from {
+            Some(settings) => Source::Prometheus(settings),
+            None => Source::Rounds(heard, recommender_interval.0 * ROUNDS_OF_PATIENCE),
+        },
+        pace,
+        concurrency: query_concurrency,
+        book: Book::default(),
+        metrics: metrics.clone(),
+    };
     let (kills, report) = waiting_kills(metrics.clone());
     let mut watches = watches.pods(report.clone()).evictions(report).controllers().autoscalers().scales();
     let shared = Shared::new(state);
@@ -122,6 +149,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         stored: stored.view(),
         kills,
         source,
+        rounds,
         metrics: metrics.clone(),
         interval: recommender_interval.0,
         activity: chassis.activity.clone(),
@@ -149,6 +177,16 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let (publishers, address) =
         feed.map(|Feed { publisher, forecasts, address }| ((publisher, forecasts), address)).unzip();
     let (publisher, forecasts) = publishers.unzip();
+    let prediction_keeper = PredictionKeeper {
+        book: gather.book.clone(),
+        horizontal: gather.horizontal.clone(),
+        publisher: forecasts,
+        writer: predicted::Writer::new(chassis.client.clone()),
+        workers: usize::from(update_worker_count),
+        frequency: prediction_update_frequency_duration.0,
+        metrics: metrics.clone(),
+    };
+    chassis.tasks.spawn_until_shutdown("forecasts", gather.run());
     if let Some(settings) = history {
         let fetching = Fetching { settings, shared: shared.clone(), metrics: metrics.clone() };
         chassis.tasks.spawn_until_shutdown("history", fetching.run());
@@ -161,22 +199,15 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         .lead(&election, &announcement, |leading| {
             // Readers are sent away when the term is over, and its work is dropped.
             let told = publisher.as_ref().map(|publisher| publisher.begin(leading.term()));
-            let forecasts = forecasts.as_ref().map(|publisher| publisher.begin(leading.term()));
-            if let Some(term) = &forecasts {
-                term.reset([], Timestamp::now());
-            }
             let writes = Writes::new(status_writer.clone(), workers, leading.clone());
             let teller =
                 Teller::new(shared.clone(), told, writes, metrics.clone(), leading.clone()).run(shutdown.clone());
             // Boxed, since it holds the writes of all workers.
             let checkpoints = Box::pin(keeper.clone().run(leading.clone(), shutdown.clone()));
             let policies = Box::pin(policy_keeper.clone().run(leading.clone(), shutdown.clone()));
-            let effective = Box::pin(effective_keeper.clone().run(leading, shutdown.clone()));
-            async move {
-                let ended = try_join4(teller, checkpoints, policies, effective).await;
-                drop(forecasts);
-                ended.map(|((), (), (), ())| ())
-            }
+            let effective = Box::pin(effective_keeper.clone().run(leading.clone(), shutdown.clone()));
+            let predictions = Box::pin(prediction_keeper.clone().run(leading, shutdown.clone()));
+            async { try_join5(teller, checkpoints, policies, effective, predictions).await.map(|_| ()) }
         })
         .await
 }

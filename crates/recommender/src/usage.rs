@@ -1,5 +1,6 @@
 //! Where usage comes from: the metrics API, or an adapter of external metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sources::ContainerUsage;
@@ -20,7 +21,7 @@ pub(crate) enum Usage {
 /// What was read, and whether that is all.
 pub(crate) struct Reading {
     /// Samples.
-    pub(crate) usage: Vec<ContainerUsage>,
+    pub(crate) usage: Arc<Vec<ContainerUsage>>,
     /// Whether the source told everything that it was asked for.
     pub(crate) is_complete: bool,
 }
@@ -38,10 +39,10 @@ impl Usage {
     pub(crate) async fn read(&self, pods: Vec<PodQuestion>) -> Reading {
         match self {
             Self::MetricsApi(api) => match api.read().await {
-                Ok(usage) => Reading { usage, is_complete: true },
+                Ok(usage) => Reading { usage: Arc::new(usage), is_complete: true },
                 Err(error) => {
                     tracing::warn!(%error, "no usage was read; recommendations stay as they are");
-                    Reading { usage: Vec::new(), is_complete: false }
+                    Reading { usage: Arc::default(), is_complete: false }
                 }
             },
             Self::External(metrics, time) => {
@@ -50,7 +51,7 @@ impl Usage {
                     let error = problem.map(|problem| problem.to_string());
                     tracing::warn!(failed, left_out, error, "not all usage was read from external metrics");
                 }
-                Reading { usage, is_complete: failed + left_out == 0 }
+                Reading { usage: Arc::new(usage), is_complete: failed + left_out == 0 }
             }
         }
     }

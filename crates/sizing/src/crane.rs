@@ -13,7 +13,7 @@ mod percentile;
 mod resource;
 mod specification;
 
-pub(crate) use duration::parse as parse_duration;
+pub use duration::parse as parse_duration;
 pub use histogram::{Layout, WeightedHistogram};
 pub(crate) use history::CraneHistory;
 pub use oom::protected_memory;

@@ -56,6 +56,7 @@ pub use buckets::{Buckets, BucketsError};
 pub use capping::cap;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramCheckpoint};
 pub use config::{Config, ConfigError, MemoryRules, Percentiles, WithoutUsage};
+pub use crane::parse_duration as parse_crane_duration;
 pub use crane::{
     CraneConfig, CraneConfigError, HistogramSettings, Layout, PercentileError, PercentilePredictor, PercentileSettings,
     Specification, SpecificationError, Specifications, WeightedHistogram, protected_memory,

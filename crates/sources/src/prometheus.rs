@@ -32,6 +32,7 @@ pub use error::PrometheusError;
 pub use exchange::{Exchange, Observer, Prometheus};
 pub use label_names::KnownKeys;
 pub use names::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};
+pub use query::workload_usage;
 pub use step::{ParseStepError, Step};
 pub use window::Window;
 
@@ -110,6 +111,16 @@ impl Prometheus {
         })
         .await?;
         Ok(newest.into_iter().map(|(pod, (_, labels))| (pod, labels)).collect())
+    }
+
+    /// Reads the series of any expression, piece by piece in the order of time: an expression has the same series in several pieces.
+    pub async fn read_expression(
+        &self,
+        expression: &str,
+        window: Window,
+        take: impl FnMut(Vec<Labelled>),
+    ) -> Result<(), PrometheusError> {
+        self.read_pieces(expression, window, take).await
     }
 
     async fn first_usage(

@@ -133,9 +133,17 @@ async fn an_effective_autoscaler_owns_a_native_one_and_a_prediction_and_leaves_t
     let predicted = json!({"status": {"predictionMetrics": [{
         "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": [{"value": "1", "timestamp": 1}]}],
     }]}});
+    // Somebody else forecasts this one, from a moment on.
+    let elsewhere = json!({"metadata": {"annotations": {"plimsoll.dev/recommender": "somebody-else"}}});
     let api = stage.api::<TimeSeriesPrediction>();
-    api.patch_status(OWNED, &PatchParams::default(), &Patch::Merge(&predicted)).await?;
-    let native = stage.when::<HorizontalPodAutoscaler>(OWNED, "it scales in advance", |it| metrics(it) == 2).await?;
+    api.patch(OWNED, &PatchParams::default(), &Patch::Merge(&elsewhere)).await?;
+    let native = eventually("it scales in advance", PATIENCE, async || {
+        api.patch_status(OWNED, &PatchParams::default(), &Patch::Merge(&predicted)).await?;
+        let native = serde_json::to_value(stage.api::<HorizontalPodAutoscaler>().get(OWNED).await?)?;
+        ensure!(metrics(&native) == 2, "{native:#}");
+        Ok(native)
+    })
+    .await?;
     let external = &native["spec"]["metrics"][1]["external"];
     assert_eq!(external["metric"]["name"], "crane_autoscaling_prediction");
     assert_eq!(external["target"]["averageValue"], "50m", "half of what a pod requests");

@@ -5,20 +5,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use api::prediction::TimeSeriesPrediction;
 use e2e::{FEED_SERVER, eventually, feed_certificates};
 use feed::proto::ExplainRequest;
-use feed::{Explained, Following, Reader};
+use feed::{Explained, Following, Forecast, Reader};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::{Api, Resource as _, ResourceExt as _};
 use model::ResourceName;
 use runtime::follow_leader;
 use rustls_pki_types::ServerName;
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::CPU_OF_240M;
 use super::failures::{CPU_OF_680M, Turn, kill};
-use super::room::PATIENCE;
+use super::room::{PATIENCE, Room};
 
 /// From the moment at which the Lease names a new leader until its data is there.
 const TAKEOVER: Duration = Duration::from_secs(5);
@@ -50,6 +53,38 @@ async fn until(following: &mut watch::Receiver<Following>, uid: &str, cpu: &str,
     Ok(last.context("it was there")?.1)
 }
 
+/// A prediction of which the recommender knows no history, since there is no Prometheus here.
+async fn predict(room: &Room) -> Result<String> {
+    let cpu = json!({"resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu"});
+    let object = json!({
+        "apiVersion": TimeSeriesPrediction::api_version(&()), "kind": TimeSeriesPrediction::kind(&()),
+        "metadata": {"name": "fed", "annotations": {"plimsoll.dev/recommender": "e2e"}},
+        "spec": {
+            "predictionMetrics": [cpu],
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "fed"},
+            "predictionWindowSeconds": 3600,
+        },
+    });
+    let resource = ApiResource::erase::<TimeSeriesPrediction>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(room.client.clone(), &room.namespace, &resource);
+    api.create(&PostParams::default(), &serde_json::from_value(object)?).await?.uid().context("a uid")
+}
+
+/// Waits until the feed says that there is too little history, in a later term.
+async fn until_young(forecasts: &mut watch::Receiver<Following<Forecast>>, uid: &str, later_than: u64) -> Result<()> {
+    let mut last = None;
+    let is_so = |now: &Following<Forecast>| {
+        let heard = now.get(uid);
+        last = heard.and_then(|heard| Some((heard.value.metric("resource.cpu")?.clone(), heard.term)));
+        let said = last.as_ref().filter(|(_, term)| *term > later_than);
+        now.stale_since().is_none()
+            && said.is_some_and(|(metric, _)| !metric.is_ready && metric.reason.starts_with("too little history"))
+    };
+    let waited = timeout(PATIENCE, forecasts.wait_for(is_so)).await.is_ok_and(|closed| closed.is_ok());
+    ensure!(waited, "the feed says that there is too little history; the last was {last:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> Result<()> {
     let turn = Turn::take("fed").await?;
@@ -63,8 +98,12 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
     tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
     let reader = Reader { leaders: vec![leader.clone()], tls: Arc::clone(&tls), server_name: name.clone() };
+    let (mut forecasts, reading) = reader.clone().follow::<Forecast>();
+    tokio::spawn(reading);
     let (mut following, reading) = reader.follow();
     tokio::spawn(reading);
+    let predicted = predict(&turn.room).await?;
+    until_young(&mut forecasts, &predicted, 0).await?;
     let first = until(&mut following, &uid, CPU_OF_240M, 0).await?;
 
     let address = leader.borrow_and_update().clone().context("the Lease tells the leader's address")?;
@@ -91,6 +130,7 @@ async fn readers_of_the_feed_follow_a_leader_that_is_killed_without_a_gap() -> R
     );
     ensure!(behind < TAKEOVER, "{behind:?} after the Lease moved");
 
+    until_young(&mut forecasts, &predicted, second - 1).await?;
     turn.use_from_now_on("680m", "300Mi").await?;
     until(&mut following, &uid, CPU_OF_680M, second - 1).await?;
     Ok(())

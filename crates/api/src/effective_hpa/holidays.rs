@@ -22,7 +22,7 @@ pub enum HolidaysError {
     TooMany,
 }
 
-/// The holidays of an object, in order; none without the annotation.
+/// The holidays of an object, in order; none without the annotation. Where they cannot be read, windows are to open on every day.
 pub fn holidays(object: &EffectiveHorizontalPodAutoscaler) -> Result<Vec<Date>, HolidaysError> {
     let text = object.annotations().get(HOLIDAYS).map_or("", String::as_str);
     let dates = text.split(',').map(str::trim).filter(|date| !date.is_empty());

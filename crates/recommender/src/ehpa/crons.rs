@@ -9,11 +9,8 @@ use scaling::cron::{Window, metric_name};
 
 use super::Problem;
 
-/// What is wrong with the holidays, or with the first window that cannot be understood.
+/// What is wrong with the first window that cannot be understood.
 pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Problem> {
-    if let Err(error) = holidays(object) {
-        return Some(Problem::new("InvalidHolidays", error.to_string()));
-    }
     let namespace = object.namespace().unwrap_or_default();
     let mut names = BTreeSet::new();
     object.spec.crons.iter().enumerate().find_map(|(index, cron)| {
@@ -26,4 +23,10 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
         let is_new = names.insert(metric_name(&namespace, &object.name_any(), name, zone, start, end));
         if is_new { None } else { wrong("another one has the same name, but for its case, and the same times") }
     })
+}
+
+/// What is wrong with the holidays. Windows then open on every day: capacity that is not needed harms less than capacity that is missing.
+pub(super) fn holiday_problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Problem> {
+    let error = holidays(object).err().filter(|_| !object.spec.crons.is_empty())?;
+    Some(Problem::new("InvalidHolidays", format!("{error}; windows open on every day until it is put right")))
 }

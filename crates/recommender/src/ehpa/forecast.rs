@@ -14,6 +14,7 @@ use kube::core::ObjectMeta;
 use super::Seen;
 use super::metrics::{Predictable, predictable};
 use super::names::{self, query};
+use crate::predict::pods::PodNames;
 
 /// Whether anything is predicted.
 pub(super) fn is_on(object: &EffectiveHorizontalPodAutoscaler) -> bool {
@@ -87,7 +88,9 @@ fn metric_of(
 fn expression(object: &EffectiveHorizontalPodAutoscaler, predictable: &Predictable) -> Option<String> {
     let metric = predictable.metric;
     let namespace = object.namespace().unwrap_or_default();
-    let pods = [matcher("namespace", "=", &namespace), matcher("pod", "=~", &pod_names(object))];
+    let target = &object.spec.scale_target_ref;
+    let pods = PodNames::new(&target.kind, &target.name);
+    let pods = [matcher("namespace", "=", &namespace), matcher("pod", "=~", &pods.expression())];
     if let Some(source) = &metric.container_resource {
         let container = matcher("container", "=", &source.container);
         let matchers = [&pods[..], &[container]].concat().join(",");
@@ -112,17 +115,4 @@ fn sum(metric: &MetricIdentifier, others: &[String]) -> String {
 fn matcher(name: &str, operator: &str, value: &str) -> String {
     let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("{name}{operator}\"{value}\"")
-}
-
-/// What the names of a workload's pods look like, as an expression that matches whole names.
-fn pod_names(object: &EffectiveHorizontalPodAutoscaler) -> String {
-    let target = &object.spec.scale_target_ref;
-    // Names have dots and no other character that means anything in an expression.
-    let name = target.name.replace('.', "\\.");
-    match target.kind.as_str() {
-        "Deployment" => format!("{name}-[a-z0-9]+-[a-z0-9]{{5}}"),
-        "ReplicaSet" | "DaemonSet" => format!("{name}-[a-z0-9]{{5}}"),
-        "StatefulSet" => format!("{name}-[0-9]+"),
-        _ => format!("{name}-.*"),
-    }
 }

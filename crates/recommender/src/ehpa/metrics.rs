@@ -64,6 +64,7 @@ pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
         None if object.spec.crons.is_empty() => {}
         None => metrics.push(external(seen, names::CRON_METRIC, "cron", Quantity::from_milli(1000))),
     }
+    problems.extend(crons::holiday_problem(object));
     (metrics, problems)
 }
 

@@ -314,6 +314,19 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
 }
 
 #[test]
+fn holidays_that_are_not_understood_are_said_to_be_and_windows_open_without_them() {
+    let crons = json!([{"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80}]);
+    let mut stage = Stage::new(&json!({"metrics": [], "crons": crons}));
+    for (holidays, expected) in [("2026-12-25", vec![]), ("Christmas", vec!["InvalidHolidays"])] {
+        let annotations = stage.object.metadata.annotations.get_or_insert_default();
+        annotations.insert("plimsoll.dev/holidays".to_owned(), holidays.to_owned());
+        let plan = stage.plan();
+        assert_eq!(reasons(&plan), expected);
+        assert_eq!(autoscaler(&plan)["spec"]["metrics"], json!([external("crane_autoscaling_cron", "cron", "1")]));
+    }
+}
+
+#[test]
 fn a_preview_scales_a_substitute_of_the_workloads_real_size() {
     let stage = Stage::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5}));
     let plan = stage.plan();

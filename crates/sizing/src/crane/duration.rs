@@ -5,7 +5,7 @@
 const DAY_NS: i64 = 86_400_000_000_000;
 
 /// Nanoseconds; none for a text that is no duration, or that does not fit.
-pub(crate) fn parse(text: &str) -> Option<i64> {
+pub fn parse(text: &str) -> Option<i64> {
     if let Some(days) = text.strip_suffix('d') {
         return whole(days)?.parse::<i64>().ok()?.checked_mul(DAY_NS);
     }

@@ -81,6 +81,11 @@ impl WeightedHistogram {
         }
     }
 
+    /// How many buckets have weight.
+    pub fn buckets(&self) -> usize {
+        self.weights.len()
+    }
+
     /// Adds all weights of another histogram of the same layout.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, weight) in &other.weights {

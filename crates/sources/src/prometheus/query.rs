@@ -37,6 +37,17 @@ pub(super) fn usage(series: &UsageSeries, namespace: &str, step: Step) -> String
     format!("max by ({namespace_label},{pod_label},{container_label}) ({function}({selector}[{step}]))")
 }
 
+/// The usage of a workload as one series: cores or bytes, summed over pods whose names match a regular expression.
+///
+/// Of CPU as it is just now, over the last two points within three minutes, as Crane asks for it (`pkg/utils/expression_prom_default.go`).
+pub fn workload_usage(series: &UsageSeries, namespace: &str, pods: &str) -> String {
+    let UsageSeries { is_counter, namespace_label, pod_label, container_label, .. } = series;
+    let selector = usage_selector(series, Some(namespace));
+    let selector = format!("{},{}}}", selector.trim_end_matches('}'), matcher(pod_label, "=~", pods));
+    let usage = if *is_counter { format!("irate({selector}[3m])") } else { selector };
+    format!("sum(max by ({namespace_label},{pod_label},{container_label}) ({usage}))")
+}
+
 /// The series that have pod labels; absent when the query is no plain selector, so that nothing can be put into it.
 pub(super) fn pod_label_selector(series: &PodLabelSeries, namespace: Option<&str>) -> Option<String> {
     let query = without_range(&series.query);

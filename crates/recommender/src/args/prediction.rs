@@ -1,0 +1,94 @@
+//! The flags of predictions, under the names that they have in Crane where it has them.
+
+use std::str::FromStr;
+
+use clap::Args;
+use runtime::GoDuration;
+
+use super::positive_duration;
+use crate::predict::track::Pace;
+
+/// How predicted metrics are read, forecast and written.
+#[derive(Debug, Clone, Args)]
+pub struct PredictionArgs {
+    /// Where the history of predicted metrics is: prom, which is Prometheus (see --prometheus-address); or metricserver, which is
+    /// what is measured of pods while this program runs. Empty means prom with --storage=prometheus, and metricserver without.
+    #[arg(long, default_value = "", value_name = "SOURCE")]
+    pub datasource: DataSource,
+    /// How often all predictions are looked at, whether or not there are new forecasts.
+    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = positive_duration)]
+    pub prediction_update_frequency_duration: GoDuration,
+    /// How often new samples are read from Prometheus, and forecast from.
+    #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = positive_duration)]
+    pub prediction_read_interval: GoDuration,
+    /// How often Crane's DSP predictor looks at all samples.
+    #[arg(long, default_value = "12h0m0s", value_name = "DURATION", value_parser = positive_duration)]
+    pub model_update_interval: GoDuration,
+    /// How many questions about predicted metrics Prometheus is asked at the same time.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
+    pub prometheus_query_concurrency: u16,
+}
+
+/// Where the history of predicted metrics is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DataSource {
+    /// Prometheus if other history is there.
+    #[default]
+    LikeStorage,
+    /// Prometheus, or another store that answers like it.
+    Prometheus,
+    /// The source of usage.
+    Usage,
+}
+
+/// A source that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected prom or metricserver")]
+pub struct UnknownDataSource;
+
+impl FromStr for DataSource {
+    type Err = UnknownDataSource;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDataSource> {
+        match name {
+            "" => Ok(Self::LikeStorage),
+            "prom" => Ok(Self::Prometheus),
+            "metricserver" => Ok(Self::Usage),
+            _ => Err(UnknownDataSource),
+        }
+    }
+}
+
+impl PredictionArgs {
+    pub(crate) fn pace(&self) -> Pace {
+        let seconds = |duration: &GoDuration| i64::try_from(duration.0.as_secs()).unwrap_or(i64::MAX).max(1);
+        Pace {
+            read_seconds: seconds(&self.prediction_read_interval),
+            refit_seconds: seconds(&self.model_update_interval),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::tests::parse;
+
+    fn check(line: &str, source: DataSource, expected: (i64, i64)) {
+        let args = parse(line).expect(line).prediction;
+        let pace = args.pace();
+        assert_eq!(
+            (args.datasource, pace.read_seconds, pace.refit_seconds),
+            (source, expected.0, expected.1),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn flags_have_cranes_names_and_defaults() {
+        check("", DataSource::LikeStorage, (300, 43_200));
+        check("--datasource=prom --prediction-read-interval=5s", DataSource::Prometheus, (5, 43_200));
+        check("--datasource=metricserver --model-update-interval=1h", DataSource::Usage, (300, 3600));
+        assert!(parse("--datasource=grpc").is_err());
+    }
+}

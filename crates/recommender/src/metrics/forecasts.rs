@@ -1,0 +1,127 @@
+//! What is measured about predictions.
+
+use prometheus::core::Collector;
+use prometheus::{Histogram, HistogramOpts, HistogramTimer, IntCounterVec, IntGauge, IntGaugeVec, Opts};
+
+use crate::predict::track::Track;
+use feed::Forecast;
+
+/// Learning two weeks takes some milliseconds, Crane's DSP predictor takes longer.
+const BUCKETS: [f64; 10] = [0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
+const METHODS: [&str; 3] = ["own", "dsp", "percentile"];
+
+/// What is measured about predictions.
+#[derive(Debug, Clone)]
+pub(crate) struct ForecastMetrics {
+    series: IntGaugeVec,
+    bytes: IntGauge,
+    reads: IntCounterVec,
+    unread: IntGauge,
+    learning: Histogram,
+    ready: IntGaugeVec,
+    writes: IntCounterVec,
+}
+
+impl ForecastMetrics {
+    pub(super) fn new() -> Result<Self, prometheus::Error> {
+        let counter = |name, help| IntCounterVec::new(Opts::new(name, help), &["result"]);
+        let learning = HistogramOpts::new(
+            "plimsoll_forecast_learning_seconds",
+            "Time to take in what was read of the history of one metric, and to forecast it.",
+        );
+        let metrics = Self {
+            series: IntGaugeVec::new(
+                Opts::new("plimsoll_forecast_series", "Series that are kept for forecasts, by method."),
+                &["method"],
+            )?,
+            bytes: IntGauge::new("plimsoll_forecast_series_bytes", "Memory that all these series take.")?,
+            reads: counter("plimsoll_forecast_reads_total", "Questions to Prometheus about the history of a metric.")?,
+            unread: IntGauge::new(
+                "plimsoll_forecast_unread_metrics",
+                "Predicted metrics whose history cannot be read at present.",
+            )?,
+            learning: Histogram::with_opts(learning.buckets(BUCKETS.to_vec()))?,
+            ready: IntGaugeVec::new(
+                Opts::new(
+                    "plimsoll_forecast_metrics",
+                    "Predicted metrics, by whether their whole window is forecast; 0 on a stand-by.",
+                ),
+                &["ready"],
+            )?,
+            writes: counter("plimsoll_forecast_status_writes_total", "Writes of the status of predictions.")?,
+        };
+        for result in ["succeeded", "failed"] {
+            metrics.reads.with_label_values(&[result]);
+            metrics.writes.with_label_values(&[result]);
+        }
+        for ready in ["true", "false"] {
+            metrics.ready.with_label_values(&[ready]);
+        }
+        for method in METHODS {
+            metrics.series.with_label_values(&[method]);
+        }
+        Ok(metrics)
+    }
+
+    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 7] {
+        [
+            Box::new(self.series.clone()),
+            Box::new(self.bytes.clone()),
+            Box::new(self.reads.clone()),
+            Box::new(self.unread.clone()),
+            Box::new(self.learning.clone()),
+            Box::new(self.ready.clone()),
+            Box::new(self.writes.clone()),
+        ]
+    }
+
+    /// What is kept.
+    pub(crate) fn kept<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>) {
+        let (mut series, mut bytes, mut unread) = ([0; METHODS.len()], 0, 0);
+        for track in tracks {
+            if let Some(place) = METHODS.iter().position(|method| *method == track.method().name()) {
+                series[place] += track.series();
+            }
+            bytes += track.bytes();
+            unread += usize::from(track.outlook().unread.is_some());
+        }
+        for (method, count) in METHODS.iter().zip(series) {
+            self.series.with_label_values(&[method]).set(number(count));
+        }
+        self.bytes.set(number(bytes));
+        self.unread.set(number(unread));
+    }
+
+    /// Prometheus was asked.
+    pub(crate) fn read(&self, succeeded: bool) {
+        self.reads.with_label_values(&[result(succeeded)]).inc();
+    }
+
+    /// Measures until it is dropped.
+    pub(crate) fn learning(&self) -> HistogramTimer {
+        self.learning.start_timer()
+    }
+
+    /// A status was written, or was not.
+    pub(crate) fn written(&self, succeeded: bool) {
+        self.writes.with_label_values(&[result(succeeded)]).inc();
+    }
+
+    /// How many metrics of all objects are ready.
+    pub(crate) fn ready<'a>(&self, forecasts: impl Iterator<Item = &'a Forecast>) {
+        let (mut ready, mut others) = (0, 0);
+        for metric in forecasts.flat_map(|forecast| &forecast.metrics) {
+            *(if metric.is_ready { &mut ready } else { &mut others }) += 1;
+        }
+        self.ready.with_label_values(&["true"]).set(number(ready));
+        self.ready.with_label_values(&["false"]).set(number(others));
+    }
+}
+
+fn result(succeeded: bool) -> &'static str {
+    if succeeded { "succeeded" } else { "failed" }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,115 @@
+//! What is known of one object: what its metrics will be, or why that is not known. It is told on the feed as it is.
+
+use std::sync::Arc;
+
+use api::prediction::{MetricPrediction, TimeSeriesPredictionStatus};
+use feed::{Forecast, ForecastSeries, MetricForecast};
+use jiff::Timestamp;
+
+use super::job::Job;
+use super::points::{read, thin};
+
+/// How it is said that a history is out of reach.
+pub(super) const UNREAD: &str = "the history cannot be read";
+
+/// What is known of one object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outlook {
+    pub(crate) job: Arc<Job>,
+    /// In the order of the object.
+    pub(crate) metrics: Vec<MetricOutlook>,
+}
+
+/// What is known of one metric.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct MetricOutlook {
+    pub(crate) identifier: String,
+    /// What was made of the history last.
+    pub(crate) made: Option<Made>,
+    /// Why not all of it is forecast.
+    pub(crate) missing: Option<String>,
+    /// Why its history cannot be read at present.
+    pub(crate) unread: Option<String>,
+    /// What else the user should know.
+    pub(crate) note: Option<String>,
+    /// How far it must reach to be ready.
+    pub(crate) reach_seconds: i64,
+}
+
+/// A forecast.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Made {
+    pub(crate) at: Timestamp,
+    pub(crate) series: Vec<ForecastSeries>,
+}
+
+impl MetricOutlook {
+    /// Whether anything was found out about it yet.
+    fn is_known(&self) -> bool {
+        self.made.is_some() || self.missing.is_some() || self.unread.is_some()
+    }
+
+    /// What holds now: what was made, or while the history cannot be read for the first time, what a leader before us wrote.
+    fn holds(&self, written: Option<&MetricPrediction>) -> (Option<Timestamp>, Vec<ForecastSeries>) {
+        match (&self.made, &self.missing, written) {
+            (Some(made), ..) => (Some(made.at), made.series.clone()),
+            (None, None, Some(written)) if written.ready => {
+                (None, written.prediction.iter().filter_map(read).collect())
+            }
+            (None, ..) => (None, Vec::new()),
+        }
+    }
+
+    fn reason(&self, is_ready: bool, made_at: Option<Timestamp>) -> String {
+        let unread = self.unread.as_ref().map(|why| match (is_ready, made_at) {
+            (true, Some(at)) => {
+                let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
+                format!("{UNREAD}: {why}; what was forecast at {at} holds on for a while")
+            }
+            (true, None) => format!("{UNREAD}: {why}; what was forecast before holds on for a while"),
+            (false, _) => format!("{UNREAD}: {why}"),
+        });
+        let parts: Vec<String> = [self.missing.clone(), unread, self.note.clone()].into_iter().flatten().collect();
+        parts.join("; ")
+    }
+}
+
+impl Outlook {
+    /// Whether something was found out about every metric.
+    pub(crate) fn is_known(&self) -> bool {
+        self.metrics.iter().all(MetricOutlook::is_known)
+    }
+
+    /// What is told of it at this time. `written` is the status of the object.
+    pub(crate) fn forecast(&self, written: Option<&TimeSeriesPredictionStatus>, now: Timestamp) -> Forecast {
+        let Job { key, uid, generation, .. } = &*self.job;
+        let written = written.map(|status| status.prediction_metrics.as_slice()).unwrap_or_default();
+        let metrics = self.metrics.iter().map(|metric| {
+            let before = written.iter().find(|written| written.resource_identifier == metric.identifier);
+            metric_forecast(metric, before, now)
+        });
+        let mut metrics: Vec<MetricForecast> = metrics.collect();
+        thin(&mut metrics);
+        Forecast {
+            uid: uid.clone(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            observed_generation: *generation,
+            metrics,
+        }
+    }
+}
+
+fn metric_forecast(metric: &MetricOutlook, written: Option<&MetricPrediction>, now: Timestamp) -> MetricForecast {
+    let (made_at, series) = metric.holds(written);
+    let needed = now.as_second().saturating_add(metric.reach_seconds);
+    let reaches = |series: &ForecastSeries| series.points().last().is_some_and(|(last, _)| last >= needed);
+    let is_ready = metric.missing.is_none() && !series.is_empty() && series.iter().all(reaches);
+    MetricForecast {
+        identifier: metric.identifier.clone(),
+        is_ready,
+        reason: metric.reason(is_ready, made_at),
+        made_at,
+        series,
+    }
+}

@@ -1,0 +1,257 @@
+//! From histories to what is told and written, by the hour: too young, warm, unread, and back.
+
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+use std::sync::Arc;
+
+use api::condition::Holds;
+use api::prediction::TimeSeriesPredictionStatus;
+use cluster::ObjectKey;
+use feed::Forecast;
+use forecast::crane;
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+use super::job::{Job, Method, MetricJob, Quantile};
+use super::model::Labels;
+use super::outlook::Outlook;
+use super::query::Query;
+use super::status::{Change, change};
+use super::track::{Found, Pace, Span, Track};
+
+const DAY: i64 = 86_400;
+const HOUR: i64 = 3600;
+const WINDOW: u32 = 3600;
+/// Midnight.
+const START: i64 = 1_767_225_600;
+const PACE: Pace = Pace { read_seconds: 300, refit_seconds: 12 * HOUR };
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("in range")
+}
+
+/// Twice as much at noon as on average, and nothing at midnight.
+fn load(second: i64) -> f64 {
+    10.0 - 10.0 * (TAU * second.rem_euclid(DAY) as f64 / DAY as f64).cos()
+}
+
+/// What Prometheus would answer, if the metric was measured from `since` on.
+fn answer(span: Span, since: i64) -> Found {
+    let step = i64::from(span.step);
+    let seconds = (0..=(span.last - span.first) / step).map(|number| span.first + number * step);
+    let samples: Vec<_> = seconds.filter(|second| *second >= since).map(|second| (second, load(second))).collect();
+    if samples.is_empty() { Found::new() } else { Found::from([(Labels::new(), samples)]) }
+}
+
+fn own() -> Method {
+    Method::Own { step_seconds: 300, quantile: Quantile::Expected }
+}
+
+struct Stage {
+    track: Track,
+    job: Arc<Job>,
+    written: Option<TimeSeriesPredictionStatus>,
+}
+
+impl Stage {
+    fn new(method: Method, now: i64) -> Self {
+        let metric = MetricJob {
+            identifier: "resource.cpu".to_owned(),
+            query: Ok(Query::Expression("sum(load)".to_owned())),
+            method,
+            note: None,
+        };
+        let job = Job {
+            key: ObjectKey::new("shop", "ehpa-web"),
+            uid: "u-1".to_owned(),
+            generation: 3,
+            window_seconds: WINDOW,
+            metrics: vec![metric.clone()],
+        };
+        Self { track: Track::new("u-1", metric, WINDOW, PACE, at(now)), job: Arc::new(job), written: None }
+    }
+
+    /// Reads the history of a metric that was measured from `since` on; gives how many points were asked for.
+    fn read(&mut self, now: i64, since: i64) -> i64 {
+        let span = self.track.span(at(now));
+        self.track.take(span, answer(span, since), at(now));
+        (span.last - span.first) / i64::from(span.step) + 1
+    }
+
+    fn forecast(&self, now: i64) -> Forecast {
+        let outlook = Outlook { job: Arc::clone(&self.job), metrics: vec![self.track.outlook().clone()] };
+        outlook.forecast(self.written.as_ref(), at(now))
+    }
+
+    /// Writes what is to be written, and gives it.
+    fn write(&mut self, now: i64) -> Option<Change> {
+        let written = change(&self.forecast(now), WINDOW, self.written.as_ref(), at(now));
+        self.written = written.as_ref().map(|change| change.status.clone()).or_else(|| self.written.take());
+        written
+    }
+
+    /// Whether the object is ready, and what it says.
+    fn check(&self, expected: (bool, &str)) {
+        let condition = self.written.as_ref().and_then(|status| status.conditions.first()).expect("a condition");
+        assert_eq!((condition.status == Holds::True, condition.message.as_str()), expected);
+    }
+}
+
+#[test]
+fn a_warm_history_is_forecast_over_two_windows_and_only_new_samples_are_read() {
+    let now = START + 10 * DAY + 6 * HOUR + 60;
+    let mut stage = Stage::new(own(), now);
+    assert_eq!(stage.read(now, START), 14 * 288 + 1);
+    let forecast = stage.forecast(now);
+    let metric = &forecast.metrics[0];
+    assert!(metric.is_ready && metric.reason.is_empty(), "{}", metric.reason);
+    let points: Vec<_> = metric.series[0].points().collect();
+    assert_eq!((points[0].0, points.last().map(|(last, _)| *last)), (now - 60, Some(now - 60 + 2 * HOUR)));
+    for (second, value) in &points {
+        // A value is the mean of five minutes.
+        let expected = load(second - second.rem_euclid(300) + 150);
+        assert!((value - expected).abs() < 0.5, "{value} for {expected} at {second}");
+    }
+    assert!(points.last() > points.first() && points.windows(2).all(|pair| pair[0].1 <= pair[1].1), "the load rises");
+    assert_eq!(stage.read(now + 300, START), 2, "the last one again, and the new one");
+    assert_eq!(stage.read(now + 2 * HOUR, START), 24, "what was missed meanwhile");
+    assert!(stage.track.bytes() > 10_000);
+}
+
+#[test]
+fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
+    let now = START + 5 * DAY;
+    for (age, expected) in [
+        (None, "there are no samples of sum(load)"),
+        (Some(5 * HOUR), "too little history: there is 4h of it, and 2d 1h is needed"),
+        (Some(DAY + 5 * HOUR), "too little history: there is 1d 4h of it, and 2d is needed"),
+    ] {
+        let mut stage = Stage::new(own(), now);
+        stage.read(now, age.map_or(i64::MAX, |age| now - age));
+        stage.write(now).expect("a first status");
+        stage.check((false, &format!("not all metric predicted: resource.cpu: {expected}")));
+        let status = stage.written.as_ref().expect("it is written");
+        assert!(!status.prediction_metrics[0].ready && status.prediction_metrics[0].prediction.is_empty());
+    }
+}
+
+#[test]
+fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
+    let mut now = START + 10 * DAY;
+    let mut stage = Stage::new(Method::Own { step_seconds: 300, quantile: Quantile::P90 }, now);
+    stage.read(now, START);
+    let first = stage.write(now).expect("a first status");
+    assert_eq!(first.news, None, "that all is well goes without saying");
+    stage.check((true, ""));
+    assert_eq!(stage.write(now), None);
+    let mut writes = 0;
+    for _ in 0..288 {
+        now += 300;
+        stage.read(now, START);
+        writes += usize::from(stage.write(now).is_some());
+        let status = stage.written.as_ref().expect("it is written");
+        let samples = &status.prediction_metrics[0].prediction[0].samples;
+        assert!(samples.last().is_some_and(|last| last.timestamp >= now + i64::from(WINDOW) - 300));
+    }
+    assert!((20..150).contains(&writes), "{writes} writes a day");
+}
+
+#[test]
+fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reaches() {
+    let now = START + 10 * DAY;
+    let mut stage = Stage::new(own(), now);
+    stage.read(now, START);
+    stage.write(now);
+    stage.track.fail("nobody answers", at(now + 300));
+    assert_eq!(stage.track.due(), Some(now + 301));
+    let change = stage.write(now + 300).expect("the condition changes");
+    assert_eq!(change.news.as_ref().map(|(is_bad, ..)| *is_bad), Some(true));
+    let holds_on = "resource.cpu: the history cannot be read: nobody answers; what was forecast at 2026-01-11T00:00:00Z holds on for a while";
+    stage.check((true, holds_on));
+    stage.track.fail("nobody answers", at(now + HOUR / 2));
+    assert_eq!(stage.write(now + HOUR / 2), None, "it ages, and is not written anew");
+    stage.write(now + 2 * HOUR).expect("it does not reach far enough any more");
+    stage.check((false, "not all metric predicted: resource.cpu: the history cannot be read: nobody answers"));
+    stage.read(now + 3 * HOUR, START);
+    stage.write(now + 3 * HOUR).expect("it is there again");
+    stage.check((true, ""));
+}
+
+#[test]
+fn a_new_leader_that_cannot_read_goes_on_with_what_is_written() {
+    let now = START + 10 * DAY;
+    let mut before = Stage::new(own(), now);
+    before.read(now, START);
+    before.write(now);
+    let mut after = Stage::new(own(), now + 300);
+    after.written = before.written;
+    after.track.fail("nobody answers", at(now + 300));
+    let forecast = after.forecast(now + 300);
+    assert!(forecast.metrics[0].is_ready);
+    let (told, made) = (&forecast.metrics[0].series[0], &before.track.outlook().made.as_ref().expect("made").series[0]);
+    // What is written has five decimals.
+    let is_near = |(told, made): ((i64, f64), (i64, f64))| told.0 == made.0 && (told.1 - made.1).abs() < 1e-5;
+    assert!(told.values.len() == made.values.len() && told.points().zip(made.points()).all(is_near), "{told:?}");
+    after.write(now + 300).expect("the condition changes");
+    after.check((
+        true,
+        "resource.cpu: the history cannot be read: nobody answers; what was forecast before holds on for a while",
+    ));
+    assert!(!after.forecast(now + 2 * HOUR).metrics[0].is_ready);
+}
+
+#[test]
+fn cranes_predictor_says_what_it_says_there() {
+    let now = START + 5 * DAY + 40;
+    let dsp = crane::Dsp { step_seconds: 300, ..crane::Dsp::default() };
+    let history_seconds = u32::try_from(3 * DAY).expect("three days");
+    let mut stage = Stage::new(Method::Dsp { dsp: dsp.clone(), history_seconds }, now);
+    stage.read(now, START);
+    let span = Span { first: START + 2 * DAY - HOUR, last: START + 5 * DAY, step: 300 };
+    let samples = answer(span, START).remove(&Labels::new()).expect("samples");
+    let expected = dsp.forecast(&samples).expect("it is periodic");
+    let forecast = stage.forecast(now);
+    let series = &forecast.metrics[0].series[0];
+    assert_eq!(series.first_second, expected.first_second);
+    let first: Vec<f64> = expected.values().take(series.values.len()).collect();
+    assert_eq!((series.values.len(), &series.values), (24, &first));
+}
+
+#[test]
+fn several_series_are_told_apart_and_too_many_are_refused() {
+    let now = START + 10 * DAY;
+    for (count, is_ready) in [(2, true), (11, false)] {
+        let mut stage = Stage::new(own(), now);
+        let span = stage.track.span(at(now));
+        let samples = answer(span, START).remove(&Labels::new()).expect("samples");
+        let found = (0..count).map(|pod| (BTreeMap::from([("pod".to_owned(), format!("web-{pod}"))]), samples.clone()));
+        stage.track.take(span, found.collect(), at(now));
+        let forecast = stage.forecast(now);
+        assert_eq!(forecast.metrics[0].is_ready, is_ready, "{count}: {}", forecast.metrics[0].reason);
+        let labels: Vec<_> = forecast.metrics[0].series.iter().filter_map(|series| series.labels.get("pod")).collect();
+        assert_eq!(labels.first().map(|pod| pod.as_str()), Some("web-0"));
+    }
+}
+
+proptest! {
+    /// However reads fall, what is asked for is in order, of the step, never more than the history, and never skips a point.
+    #[test]
+    fn spans_are_in_order_and_leave_nothing_out(pauses in prop::collection::vec(1_i64..20 * DAY, 1..20), step in prop::sample::select(vec![60_u32, 300, 432])) {
+        let mut now = START;
+        let mut track = Stage::new(Method::Own { step_seconds: step, quantile: Quantile::P90 }, now).track;
+        let mut last = None;
+        for pause in pauses {
+            now += pause;
+            let span = track.span(at(now));
+            prop_assert!(span.first <= span.last && span.last < now);
+            prop_assert!(span.last - span.first <= 14 * DAY);
+            prop_assert_eq!((span.last % i64::from(step), span.first % i64::from(step)), (0, 0));
+            if let Some(last) = last {
+                prop_assert!(span.first == last || span.last - span.first > 14 * DAY - i64::from(step));
+            }
+            last = Some(span.last);
+            track.take(span, Found::new(), at(now));
+            prop_assert!(track.due().is_some_and(|due| due > now));
+        }
+    }
+}

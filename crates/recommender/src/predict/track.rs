@@ -1,0 +1,234 @@
+//! One metric: what is read of its history and when, what was made of it. No input or output, and no clock.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use jiff::Timestamp;
+
+use super::job::{Method, MetricJob};
+use super::model::{Labels, Model, Wanted, floor};
+use super::outlook::{Made, MetricOutlook};
+use super::query::Query;
+
+const DAY: i64 = 86_400;
+/// The newest points are not asked for: scrapes may still be on their way.
+const LAG: i64 = 30;
+/// Reads are spread over so long after the end of a slot.
+const SPREAD: u64 = 60;
+/// From this distance on reads follow the clock, so that they come soon after a slot is complete.
+const BY_THE_CLOCK: i64 = 300;
+/// More series than this are no forecast that anybody scales by; an autoscaler takes one.
+pub(super) const MOST_SERIES: usize = 10;
+/// Pauses after failures.
+const PAUSES: [i64; 7] = [1, 2, 4, 8, 16, 32, 60];
+
+/// How often is looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// At new samples.
+    pub(crate) read_seconds: i64,
+    /// At all samples, by Crane's DSP predictor.
+    pub(crate) refit_seconds: i64,
+}
+
+/// Points that are asked for, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(super) first: i64,
+    pub(super) last: i64,
+    pub(super) step: u32,
+}
+
+/// What was found: samples by the labels of their series.
+pub(crate) type Found = BTreeMap<Labels, Vec<(i64, f64)>>;
+
+/// One metric.
+#[derive(Debug)]
+pub(crate) struct Track {
+    job: MetricJob,
+    window_seconds: u32,
+    pace: Pace,
+    /// Its share of [`SPREAD`].
+    offset: i64,
+    models: BTreeMap<Labels, Tracked>,
+    /// Up to when its history was read.
+    read_until: Option<i64>,
+    /// When it is looked at next, in seconds since 1970.
+    due: i64,
+    failures: usize,
+    outlook: MetricOutlook,
+    /// Whether the outlook is newer than what was published.
+    pub(super) is_news: bool,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    model: Model,
+    last: i64,
+}
+
+impl Track {
+    pub(crate) fn new(uid: &str, job: MetricJob, window_seconds: u32, pace: Pace, now: Timestamp) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (uid, &job.identifier).hash(&mut hasher);
+        // A day ahead is as far as our own method looks, from a slot that is complete.
+        let farthest = if matches!(job.method, Method::Own { .. }) { DAY - 1800 } else { i64::MAX };
+        let window = i64::from(window_seconds);
+        let short = (window > farthest).then(|| "the method looks a day ahead at most".to_owned());
+        let outlook = MetricOutlook {
+            identifier: job.identifier.clone(),
+            missing: job.query.as_ref().err().cloned(),
+            note: [job.note.clone(), short].into_iter().flatten().reduce(|one, other| format!("{one}; {other}")),
+            reach_seconds: window.min(farthest),
+            ..MetricOutlook::default()
+        };
+        Self {
+            job,
+            window_seconds,
+            pace,
+            offset: i64::try_from(hasher.finish() % SPREAD).unwrap_or_default(),
+            models: BTreeMap::new(),
+            read_until: None,
+            due: now.as_second(),
+            failures: 0,
+            outlook,
+            is_news: true,
+        }
+    }
+
+    /// Whether it is the same as is wanted, so that its history serves on.
+    pub(crate) fn is_for(&self, job: &MetricJob, window_seconds: u32) -> bool {
+        self.job == *job && self.window_seconds == window_seconds
+    }
+
+    pub(crate) fn outlook(&self) -> &MetricOutlook {
+        &self.outlook
+    }
+
+    pub(crate) fn method(&self) -> &Method {
+        &self.job.method
+    }
+
+    /// How its history is asked for.
+    pub(crate) fn query(&self) -> Option<&Query> {
+        self.job.query.as_ref().ok()
+    }
+
+    /// When it is to be looked at; none if never.
+    pub(crate) fn due(&self) -> Option<i64> {
+        self.query().map(|_| self.due)
+    }
+
+    pub(crate) fn series(&self) -> usize {
+        self.models.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.models.values().map(|tracked| tracked.model.bytes()).sum()
+    }
+
+    /// Which points are to be read: all of the history at first, then those since the last, which is asked for again so that it is noticed when
+    /// nobody answers.
+    pub(crate) fn span(&self, now: Timestamp) -> Span {
+        let step = self.job.method.step_seconds();
+        let last = floor(now.as_second() - LAG, step);
+        let earliest = last - floor(i64::from(self.job.method.history_seconds()), step);
+        let first = self.read_until.filter(|until| (earliest..=last).contains(until)).unwrap_or(earliest);
+        Span { first, last, step }
+    }
+
+    /// Takes in what was found in a span, and forecasts.
+    pub(crate) fn take(&mut self, span: Span, found: Found, now: Timestamp) {
+        if self.read_until.is_some_and(|until| until < span.first) {
+            // Too long ago to go on from.
+            self.models.clear();
+            self.read_until = None;
+        }
+        let after = self.read_until.unwrap_or(i64::MIN);
+        for (labels, samples) in self.merged(found) {
+            let newer: Vec<_> = samples.into_iter().filter(|(second, _)| *second > after).collect();
+            let Some((last, _)) = newer.last().copied() else { continue };
+            let tracked = self.models.entry(labels).or_insert_with(|| {
+                let model = Model::new(&self.job.method, self.window_seconds, self.pace.refit_seconds);
+                Tracked { model, last }
+            });
+            tracked.last = last;
+            tracked.model.take(&newer, span.last);
+        }
+        for tracked in self.models.values_mut().filter(|tracked| tracked.last <= after) {
+            tracked.model.take(&[], span.last);
+        }
+        self.forget(span.last);
+        self.read_until = Some(span.last.max(after));
+        self.failures = 0;
+        self.due = self.next(now.as_second());
+        self.forecast(now);
+    }
+
+    /// All series in one where the method wants that.
+    fn merged(&self, found: Found) -> Found {
+        let Method::Percentile { predictor, .. } = &self.job.method else { return found };
+        if !predictor.aggregated {
+            return found;
+        }
+        let mut samples: Vec<_> = found.into_values().flatten().collect();
+        samples.sort_by_key(|(second, _)| *second);
+        Found::from([(Labels::new(), samples)])
+    }
+
+    /// Of several series those go that have had no sample for a day: their pods are gone.
+    fn forget(&mut self, until: i64) {
+        if self.models.len() > 1 && self.models.values().any(|tracked| tracked.last >= until - DAY) {
+            self.models.retain(|_, tracked| tracked.last >= until - DAY);
+        }
+    }
+
+    fn next(&self, now: i64) -> i64 {
+        let pause = self.pace.read_seconds.max(1);
+        if pause < BY_THE_CLOCK {
+            return now + pause;
+        }
+        now - now.rem_euclid(pause) + pause + LAG + self.offset
+    }
+
+    fn forecast(&mut self, now: Timestamp) {
+        let until = now.as_second().saturating_add(2 * i64::from(self.window_seconds));
+        let wanted = Wanted { now: now.as_second(), until };
+        let (mut series, mut missing) = (Vec::new(), None);
+        if self.models.is_empty() {
+            missing = Some(match self.query() {
+                Some(Query::Expression(text)) => {
+                    format!("there are no samples of {}", text.chars().take(300).collect::<String>())
+                }
+                _ => "there are no samples of its pods".to_owned(),
+            });
+        }
+        if self.models.len() > MOST_SERIES {
+            missing = Some(format!("the query gives more than {MOST_SERIES} series; sum() makes them one"));
+        }
+        for (labels, tracked) in self.models.iter().take(MOST_SERIES) {
+            match tracked.model.forecast(wanted) {
+                Ok(mut one) => {
+                    one.labels.clone_from(labels);
+                    series.push(one);
+                }
+                Err(why) => missing = missing.or(Some(why)),
+            }
+        }
+        self.outlook.made = (!series.is_empty()).then_some(Made { at: now, series });
+        self.outlook.missing = missing;
+        self.outlook.unread = None;
+        self.is_news = true;
+    }
+
+    /// Nothing could be read. What was made of the history before holds on as far as it reaches.
+    pub(crate) fn fail(&mut self, why: &str, now: Timestamp) {
+        let pause = PAUSES.get(self.failures).or(PAUSES.last()).copied().unwrap_or(1);
+        self.failures = self.failures.saturating_add(1);
+        self.due = now.as_second() + pause;
+        if self.outlook.unread.as_deref() != Some(why) {
+            self.outlook.unread = Some(why.to_owned());
+            self.is_news = true;
+        }
+    }
+}
