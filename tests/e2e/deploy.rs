@@ -12,8 +12,10 @@ use serde_json::Value;
 /// Program, then what it may write, as `verb group/resource`. The same table as in the documents of the architecture:
 /// the recommender writes VPA status, VPA checkpoints, what sizing policies and effective autoscalers ask for, Events and its
 /// Lease, and never touches a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never
-/// writes a VPA; the webhook writes its registration, its certificates and its heartbeat, and never a pod.
+/// writes a VPA; the webhook writes its registration, its certificates and its heartbeat, and never a pod; the adapter writes its
+/// certificates and the authorities in its own `APIService` objects, and asks for reviews of its callers.
 const WRITES: &[(&str, &[&str])] = &[
+    ("adapter", &["create /secrets", "patch /secrets", "patch apiregistration.k8s.io/apiservices"]),
     (
         "recommender",
         &[
@@ -140,15 +142,43 @@ fn each_program_with_rights_has_a_line_in_the_table() -> Result<()> {
     Ok(())
 }
 
+/// Program, resource, and the only objects of it that the program may name.
+const OWN: &[(&str, &str, &[&str])] = &[
+    (
+        "adapter",
+        "apiservices",
+        &["v1beta2.custom.metrics.k8s.io", "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"],
+    ),
+    ("adapter", "secrets", &["plimsoll-adapter-certificates"]),
+    ("webhook", "mutatingwebhookconfigurations", &["vpa-webhook-config"]),
+    ("webhook", "secrets", &["vpa-tls-certs"]),
+];
+
 #[test]
-fn the_webhook_may_write_its_own_registration_and_certificates_and_no_others() -> Result<()> {
-    for (resource, name) in [("mutatingwebhookconfigurations", "vpa-webhook-config"), ("secrets", "vpa-tls-certs")] {
-        let rules = rules("webhook")?;
+fn registrations_and_certificates_may_be_written_by_their_owner_alone() -> Result<()> {
+    for (program, resource, names) in OWN {
+        let rules = rules(program)?;
         let about = |rule: &&PolicyRule| rule.resources.iter().flatten().any(|named| named == resource);
         for rule in rules.iter().filter(about) {
-            assert_eq!(rule.resource_names, Some(vec![name.to_owned()]), "{rule:?}");
+            let expected: Vec<String> = names.iter().map(ToString::to_string).collect();
+            assert_eq!(rule.resource_names, Some(expected), "{program}: {rule:?}");
         }
-        ensure!(rules.iter().any(|rule| about(&rule)), "no rule about {resource}");
+        ensure!(rules.iter().any(|rule| about(&rule)), "no rule of {program} about {resource}");
+    }
+    Ok(())
+}
+
+#[test]
+fn no_manifest_lets_the_api_server_skip_the_verification_of_certificates() -> Result<()> {
+    let mut open = vec![e2e::repository().join("deploy")];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            for entry in fs::read_dir(&path)? {
+                open.push(entry?.path());
+            }
+        } else {
+            ensure!(!fs::read_to_string(&path)?.contains("insecureSkipTLSVerify"), "{}", path.display());
+        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The suite against a real control plane: one module per subject, one shared sandbox per run (`e2e::shared`).
 
+mod adapter;
 mod building;
 mod checkpoints;
 mod crane_objects;

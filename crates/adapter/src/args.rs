@@ -1,15 +1,27 @@
 //! The adapter's flags.
 
+mod serving;
+
 use runtime::{CommonArgs, Program};
 
 use crate::guard::GuardArgs;
+pub use serving::ServingArgs;
 
 /// What sets the adapter's command line apart.
 pub const PROGRAM: Program =
     Program { name: "adapter", version: env!("CARGO_PKG_VERSION"), defaults: &[("address", ":8945")] };
 
 /// Answers the custom and external metrics that the horizontal pod autoscaler reads.
+// `--tls-cert-file` is the certificate of the two APIs here, as it is in other adapters.
 #[derive(Debug, Clone, clap::Parser)]
+#[command(
+    mut_arg("tls_cert_file", |arg| arg.long("metrics-tls-cert-file").help(
+        "Certificate chain (PEM) with which --address is served over TLS. Needs --metrics-tls-private-key-file"
+    )),
+    mut_arg("tls_private_key_file", |arg| arg.long("metrics-tls-private-key-file").help(
+        "Private key (PEM) of --metrics-tls-cert-file"
+    ))
+)]
 pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
@@ -17,4 +29,33 @@ pub struct Args {
     /// Flags about callers.
     #[command(flatten)]
     pub guard: GuardArgs,
+    /// Flags of the HTTPS endpoint.
+    #[command(flatten)]
+    pub serving: ServingArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("adapter").chain(line.split_whitespace());
+        PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        PROGRAM.command::<Args>().debug_assert();
+    }
+
+    #[test]
+    fn the_adapters_certificate_and_that_of_metrics_have_flags_of_their_own() {
+        let args = parse("--tls-cert-file=a --tls-private-key-file=b --secure-port=1").expect("they fit");
+        assert_eq!((args.serving.serving_cert_file, args.serving.serving_private_key_file), ("a".into(), "b".into()));
+        assert_eq!((args.common.tls_cert_file, args.serving.secure_port), (None, 1));
+        let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b").expect("they fit");
+        assert_eq!(args.common.tls_cert_file, Some("a".into()));
+        assert_eq!(args.common.address.to_string(), ":8945");
+        assert!(parse("--min-tls-version=tls1_1").is_err());
+    }
 }

@@ -7,15 +7,22 @@
 //! * [`decide`]: who answers.
 //! * [`expected`]: predictions and windows of time.
 //! * [`guard`]: who may ask.
+//! * [`serve`]: the HTTPS endpoint that the API server asks.
+//! * [`registration`]: how the API server is told whom to trust; [`act`]: the only writes.
+//! * [`metrics`]: what is measured about all this.
 
+pub mod act;
 pub mod answer;
 pub mod args;
 pub mod ask;
 pub mod decide;
 pub mod expected;
 pub mod guard;
+pub mod metrics;
 pub mod refusal;
+pub mod registration;
 mod run;
+pub mod serve;
 
 pub use args::{Args, PROGRAM};
 pub use run::run;

@@ -1,14 +1,67 @@
 //! Starts everything.
 
-use runtime::Chassis;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use kube::Api;
+use runtime::address::listen_ip_from_environment;
+use runtime::endpoints::Endpoints;
+use runtime::leading::own_namespace;
+use runtime::serve::{serve, want_connections};
+use runtime::{Chassis, ListenAddress};
+use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
+use crate::decide::Providers;
 use crate::guard::Guard;
+use crate::metrics::Metrics;
+use crate::registration::Attendant;
+use crate::serve::{LIMITS, Surface};
+
+/// How long requests are still taken after the end was asked for: the API server goes on sending some until it knows. What is under
+/// way then has the rest of the 20 s that the end may take.
+const LEAVING: Duration = Duration::from_secs(10);
+/// The work of looking after certificates and `APIService` objects must go on at least this often.
+const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The adapter's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args { common: _, guard } = args;
-    let Some(_guard) = Guard::start(guard, &chassis).await? else { return Ok(()) };
-    chassis.shutdown.cancelled().await;
+    let Args { common: _, guard, serving } = args;
+    let metrics = Metrics::register(&chassis.registry)?;
+    let own = serving.own_service(&own_namespace());
+    let listen: ListenAddress = format!(":{}", serving.secure_port).parse()?;
+    let source = serving.source(chassis.client.clone(), &own);
+
+    let Some(guard) = Guard::start(guard, &chassis).await? else { return Ok(()) };
+    let providers = Providers::default();
+    let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
+    let certificates = certificates?;
+
+    want_connections(LIMITS.connections)?;
+    let listen = listen.or_host(listen_ip_from_environment()?);
+    let listener = listen.bind().await.with_context(|| format!("cannot listen on --secure-port={}", listen.port()))?;
+    tracing::info!(address = %listener.local_addr()?, "answering questions for metrics");
+    let health = Endpoints {
+        registry: chassis.registry.clone(),
+        readiness: chassis.readiness.clone(),
+        activity: chassis.activity.clone(),
+        shutdown: chassis.shutdown.clone(),
+    };
+    let surface = Surface { guard, providers, metrics: metrics.clone(), health, leaving: chassis.shutdown.clone() };
+    let serving = CancellationToken::new();
+    let server = serve(listener, surface.router(), Some(certificates.current()), LIMITS, serving.clone());
+    chassis.readiness.condition("serving").ready();
+
+    chassis.activity.expect_every(ATTENDANCE, Instant::now());
+    let services = Api::all(chassis.client.clone());
+    let attendant = Attendant { certificates, services, own, activity: chassis.activity.clone(), metrics };
+    chassis.tasks.spawn_until_shutdown("certificates", attendant.run());
+
+    let end = async {
+        chassis.shutdown.cancelled().await;
+        tokio::time::sleep(LEAVING).await;
+        serving.cancel();
+    };
+    tokio::join!(server, end);
     Ok(())
 }

@@ -29,11 +29,36 @@ fn selectors_match_as_in_kubernetes() {
     check("tier notin (back,mid)", "tier notin (back,mid)", [true, true, false, true]);
     check("!tier,app=web", "app=web,!tier", [false, true, false, false]);
     check("tier=", "tier=", [false, false, false, false]);
+    check("tier > 1", "tier>1", [false, false, false, false]);
+}
+
+#[test]
+fn numbers_are_compared_as_numbers() {
+    let matches = |selector: &str, value: &str| {
+        let labels: Labels = [("n", value)].into_iter().collect();
+        selector.parse::<Selector>().unwrap().matches(&labels)
+    };
+    assert!(matches("n>9", "10") && !matches("n>9", "9") && !matches("n>9", "ten"));
+    assert!(matches("n<9", "-10") && !matches("n<9", "9") && !matches("n < 9", ""));
 }
 
 #[test]
 fn texts_that_are_not_selectors_are_refused() {
-    for text in ["=web", "app=web,", "app in web", "app in (web", "app between (a)", "a b", "a>1", "!", "app=(a)"] {
+    for text in [
+        "=web",
+        "app=web,",
+        "app in web",
+        "app in (web",
+        "app between (a)",
+        "a b",
+        "a>",
+        "a>b",
+        ">1",
+        "a>1.5",
+        "a<99999999999999999999",
+        "!",
+        "app=(a)",
+    ] {
         assert!(text.parse::<Selector>().is_err(), "{text}");
     }
 }

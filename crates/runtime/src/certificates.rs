@@ -13,6 +13,7 @@ mod contents;
 mod issue;
 mod plan;
 mod secret;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ use secret::Stored;
 
 pub use plan::Profile;
 use plan::{Step, step};
+pub use source::{Certificates, Files, Source};
 
 /// Steps that one tick may take. A beginning takes two.
 const STEPS: u32 = 4;

@@ -126,6 +126,11 @@ pub fn hostname() -> anyhow::Result<String> {
     Ok(name.trim().to_owned())
 }
 
+/// The namespace of this program, as its Deployment tells it in the environment variable NAMESPACE; or else kube-system.
+pub fn own_namespace() -> String {
+    std::env::var("NAMESPACE").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "kube-system".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

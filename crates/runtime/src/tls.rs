@@ -297,7 +297,8 @@ pub(crate) fn server_config(
     };
     // Refuses a key that is not the certificate's.
     let mut config = builder.with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let (http2, http1) = (b"h2".to_vec(), b"http/1.1".to_vec());
+    config.alpn_protocols = if profile.http1_only { vec![http1] } else { vec![http2, http1] };
     Ok(config)
 }
 

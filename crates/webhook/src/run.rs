@@ -9,7 +9,7 @@ use feed::{Following, Reader};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::address::listen_ip_from_environment;
-use runtime::leading::hostname;
+use runtime::leading::{hostname, own_namespace};
 use runtime::serve::{serve, want_connections};
 use runtime::{Chassis, FeedReaderArgs, FeedSource, ListenAddress};
 use tokio::sync::watch;
@@ -91,11 +91,6 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     tokio::join!(server, end);
     Ok(())
-}
-
-/// The namespace of the webhook, as its Deployment tells it.
-fn own_namespace() -> String {
-    std::env::var("NAMESPACE").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "kube-system".to_owned())
 }
 
 /// Reads the feed, where there is one.

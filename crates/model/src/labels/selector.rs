@@ -21,13 +21,22 @@ pub enum Requirement {
     Exists(String),
     /// The label is missing.
     DoesNotExist(String),
+    /// The label is there, and is a whole number above this one.
+    GreaterThan(String, i64),
+    /// The label is there, and is a whole number below this one.
+    LessThan(String, i64),
 }
 
 impl Requirement {
     /// The label's key.
     pub fn key(&self) -> &str {
         match self {
-            Self::In(key, _) | Self::NotIn(key, _) | Self::Exists(key) | Self::DoesNotExist(key) => key,
+            Self::In(key, _)
+            | Self::NotIn(key, _)
+            | Self::Exists(key)
+            | Self::DoesNotExist(key)
+            | Self::GreaterThan(key, _)
+            | Self::LessThan(key, _) => key,
         }
     }
 
@@ -37,8 +46,14 @@ impl Requirement {
             Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
             Self::Exists(key) => labels.get(key).is_some(),
             Self::DoesNotExist(key) => labels.get(key).is_none(),
+            Self::GreaterThan(key, than) => number(labels, key).is_some_and(|value| value > *than),
+            Self::LessThan(key, than) => number(labels, key).is_some_and(|value| value < *than),
         }
     }
+}
+
+fn number(labels: &Labels, key: &str) -> Option<i64> {
+    labels.get(key)?.parse().ok()
 }
 
 /// Conditions that must all hold; equal selectors are equal values, whatever order they were written in.
@@ -48,7 +63,8 @@ pub struct Selector(Option<Vec<Requirement>>);
 /// Why a text is not a selector.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseSelectorError {
-    /// A condition that is none of `key`, `!key`, `key=value`, `key!=value`, `key in (values)`, `key notin (values)`.
+    /// A condition that is none of `key`, `!key`, `key=value`, `key!=value`, `key in (values)`, `key notin (values)`,
+    /// `key>number`, `key<number`.
     #[error("unable to parse selector requirement {0:?}")]
     Requirement(String),
     /// A match expression with an operator that does not exist, or without the values that it needs.
@@ -155,6 +171,10 @@ fn condition(text: &str) -> Result<Requirement, ParseSelectorError> {
     } else if let Some((key, value)) = trimmed.split_once('=') {
         let value = value.strip_prefix('=').unwrap_or(value);
         Some(Requirement::In(key.trim().to_owned(), [value.trim().to_owned()].into()))
+    } else if let Some((key, than)) = trimmed.split_once('>') {
+        than.trim().parse().ok().map(|than| Requirement::GreaterThan(key.trim().to_owned(), than))
+    } else if let Some((key, than)) = trimmed.split_once('<') {
+        than.trim().parse().ok().map(|than| Requirement::LessThan(key.trim().to_owned(), than))
     } else if let Some(key) = trimmed.strip_prefix('!') {
         Some(Requirement::DoesNotExist(key.trim().to_owned()))
     } else {
@@ -180,7 +200,7 @@ fn is_well_formed(requirement: &Requirement) -> bool {
     let plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
     let values = match requirement {
         Requirement::In(_, values) | Requirement::NotIn(_, values) => Some(values),
-        Requirement::Exists(_) | Requirement::DoesNotExist(_) => None,
+        _ => None,
     };
     let key = requirement.key();
     !key.is_empty() && plain(key) && values.into_iter().flatten().all(|value| plain(value))
@@ -206,6 +226,8 @@ impl fmt::Display for Requirement {
             Self::NotIn(key, values) => write!(f, "{key} notin ({})", joined(values)),
             Self::Exists(key) => f.write_str(key),
             Self::DoesNotExist(key) => write!(f, "!{key}"),
+            Self::GreaterThan(key, than) => write!(f, "{key}>{than}"),
+            Self::LessThan(key, than) => write!(f, "{key}<{than}"),
         }
     }
 }

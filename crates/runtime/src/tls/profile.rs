@@ -18,6 +18,8 @@ pub struct ServingProfile {
     /// Whether clients are asked for a certificate which they need not have and which is not judged: each request then carries
     /// it as [`super::PeerCertificates`]. A server that has authorities of clients judges, and pays no heed to this.
     pub asks_clients: bool,
+    /// Whether HTTP/2 is left out. A client with one connection for all its requests stays with one replica.
+    pub http1_only: bool,
 }
 
 /// The oldest protocol that is spoken.

@@ -235,6 +235,17 @@ async fn a_server_may_ask_for_certificates_without_judging_them() {
 }
 
 #[tokio::test]
+async fn a_server_may_leave_out_the_newer_protocol() {
+    let server = Authority::new();
+    let pair = server.issue();
+    let secret = Secret::new(&pair.certificate.pem(), &pair.key.serialize_pem());
+    let older = ServingProfile { http1_only: true, ..ServingProfile::default() };
+    let address = start(ServingTls::load_as(secret.files(), older).await.unwrap()).await;
+    request(address, &client(&server, None, "http/1.1")).await.unwrap();
+    assert!(request(address, &client(&server, None, "h2")).await.is_err());
+}
+
+#[tokio::test]
 async fn a_client_shows_and_trusts_what_its_files_say_now() {
     let (ours, other) = (Authority::new(), Authority::new());
     let server = ours.issue();

@@ -43,7 +43,7 @@ impl Postings {
 fn labels_of(requirement: &Requirement) -> Option<Vec<u64>> {
     match requirement {
         Requirement::In(key, values) => Some(values.iter().map(|value| hash(key, value)).collect()),
-        Requirement::NotIn(..) | Requirement::Exists(_) | Requirement::DoesNotExist(_) => None,
+        _ => None,
     }
 }
 

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use runtime::certificates::{Managed, Profile};
+use runtime::certificates::{Files, Managed, Profile, Source};
 use runtime::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
-use crate::certificates::{Files, Source};
 use crate::registration::{Address, Registration};
 
 /// Flags of the HTTPS endpoint.
@@ -66,7 +65,8 @@ impl ServingArgs {
         if !tls_ciphers.unknown().is_empty() {
             tracing::warn!("--tls-ciphers: there are no suites {}", tls_ciphers.unknown().join(", "));
         }
-        let serving = ServingProfile { min_version: min_tls_version, cipher_suites: tls_ciphers, asks_clients: false };
+        let serving =
+            ServingProfile { min_version: min_tls_version, cipher_suites: tls_ciphers, ..ServingProfile::default() };
         if !manage_certificates {
             let files =
                 TlsFiles { certificate: serving_cert_file, private_key: serving_private_key, authorities: None };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kube::Api;
-use runtime::certificates::{Managed, Profile};
+use runtime::certificates::{Managed, Profile, Source};
 use runtime::serve::{Limits, want_connections};
 use runtime::tls::ServingProfile;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -13,7 +13,6 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
-use webhook::certificates::Source;
 use webhook::serve::LIMITS;
 
 use crate::client::{Connection, trusting};

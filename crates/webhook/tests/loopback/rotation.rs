@@ -12,14 +12,13 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::ByteString;
 use kube::Api;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use runtime::certificates::{Managed, Profile};
+use runtime::certificates::{Files, Managed, Profile, Source};
 use runtime::tls::{ServingProfile, TlsFiles};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
-use webhook::certificates::{Files, Source};
 use webhook::registration::CONFIGURATION;
 use webhook::serve::LIMITS;
 

@@ -1,0 +1,108 @@
+//! What is measured about requests and values.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+
+use crate::serve::ApiVersion;
+
+const LATENCY_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
+/// As the library of other adapters has them (`custom-metrics-apiserver`).
+const FRESHNESS_BUCKETS: [f64; 9] = [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
+
+/// What a request was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Api {
+    /// A metric of objects.
+    Custom,
+    /// A metric that belongs to no object.
+    External,
+    /// Which APIs there are, and their descriptions.
+    Discovery,
+    /// Anything else.
+    None,
+}
+
+impl Api {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Custom => "custom",
+            Self::External => "external",
+            Self::Discovery => "discovery",
+            Self::None => "none",
+        }
+    }
+}
+
+/// All metrics of the adapter. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    requests: IntCounterVec,
+    latency: HistogramVec,
+    freshness: HistogramVec,
+    ends: IntGaugeVec,
+}
+
+impl Metrics {
+    /// Adds the metrics to a registry.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let histogram = |name, help, buckets: &[f64], label: &str| {
+            HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), &[label])
+        };
+        let metrics = Self {
+            requests: IntCounterVec::new(
+                Opts::new(
+                    "plimsoll_adapter_requests_total",
+                    "Requests, by what they asked for and the code of the answer.",
+                ),
+                &["api", "code"],
+            )?,
+            latency: histogram(
+                "plimsoll_adapter_request_duration_seconds",
+                "Time from the head of a request to its answer, by what it asked for.",
+                &LATENCY_BUCKETS,
+                "api",
+            )?,
+            freshness: histogram(
+                "metrics_apiserver_metric_freshness_seconds",
+                "Age of the values that were served, by API group.",
+                &FRESHNESS_BUCKETS,
+                "group",
+            )?,
+            ends: IntGaugeVec::new(
+                Opts::new(
+                    "plimsoll_adapter_certificate_end_timestamp_seconds",
+                    "When certificates that are made here end, in seconds since 1970.",
+                ),
+                &["certificate"],
+            )?,
+        };
+        registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.latency.clone()))?;
+        registry.register(Box::new(metrics.freshness.clone()))?;
+        registry.register(Box::new(metrics.ends.clone()))?;
+        Ok(metrics)
+    }
+
+    /// A request was answered, `took` after its head arrived.
+    pub fn answered(&self, api: Api, code: StatusCode, took: Duration) {
+        self.requests.with_label_values(&[api.label(), code.as_str()]).inc();
+        self.latency.with_label_values(&[api.label()]).observe(took.as_secs_f64());
+    }
+
+    /// Values of these times were served.
+    pub fn served(&self, version: ApiVersion, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
+        let freshness = self.freshness.with_label_values(&[version.group()]);
+        for at in times {
+            freshness.observe(now.duration_since(at).as_secs_f64().max(0.0));
+        }
+    }
+
+    /// When the adapter's own certificate and its authority end.
+    pub fn certificates_end(&self, (leaf, authority): (i64, i64)) {
+        self.ends.with_label_values(&["server"]).set(leaf);
+        self.ends.with_label_values(&["authority"]).set(authority);
+    }
+}

@@ -1,0 +1,170 @@
+//! How the API server is told whom to trust: the field `caBundle` of the adapter's own `APIService` objects, and nothing else of
+//! them. The objects themselves come with the Deployment.
+//!
+//! An object that leads to somebody else's Service is somebody else's, and so is a bundle that cert-manager puts in place.
+
+mod attendant;
+mod told;
+
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
+
+use crate::serve::ApiVersion;
+
+pub use attendant::Attendant;
+
+/// Annotations of this kind have cert-manager put the authorities into the object.
+const INJECTED: &str = "cert-manager.io/inject-";
+/// Part of the name under which it does so.
+const INJECTOR: &str = "cainjector";
+
+/// The Service at which the API server reaches the adapter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnService {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl OwnService {
+    /// The names at which the API server may ask.
+    pub fn names(&self) -> Vec<String> {
+        let Self { namespace, name } = self;
+        let long = format!("{name}.{namespace}.svc");
+        vec![name.clone(), format!("{name}.{namespace}"), long.clone(), format!("{long}.cluster.local")]
+    }
+}
+
+/// The objects that may be the adapter's.
+pub fn objects() -> [String; 3] {
+    ApiVersion::ALL.map(|version| format!("{}.{}", version.version(), version.group()))
+}
+
+/// What an object is to the adapter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It is not there.
+    Missing,
+    /// It leads to this Service, which is another's.
+    Elsewhere(String),
+    /// It trusts everybody, and cannot be given authorities before somebody corrects that.
+    Insecure,
+    /// Its authorities are looked after by cert-manager.
+    Injected(Trusted),
+    /// Its authorities are the adapter's to look after.
+    Ours(Trusted),
+}
+
+/// What the API server trusts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trusted {
+    /// The authorities, in PEM.
+    pub bundle: String,
+    /// Whether it finds the adapter well.
+    pub is_available: bool,
+}
+
+/// What an object is to the adapter that is behind this Service.
+pub fn standing(present: Option<&APIService>, own: &OwnService) -> Standing {
+    let Some(present) = present else { return Standing::Missing };
+    let spec = present.spec.as_ref();
+    let service = spec.and_then(|spec| spec.service.as_ref());
+    let leads_to = |name: &Option<String>| name.clone().unwrap_or_default();
+    let (namespace, name) =
+        service.map(|service| (leads_to(&service.namespace), leads_to(&service.name))).unwrap_or_default();
+    if namespace != own.namespace || name != own.name {
+        return Standing::Elsewhere(format!("{namespace}/{name}"));
+    }
+    if spec.is_some_and(|spec| spec.insecure_skip_tls_verify == Some(true)) {
+        return Standing::Insecure;
+    }
+    let trusted = Trusted { bundle: bundle_of(spec), is_available: is_available(present) };
+    if is_injected(present) { Standing::Injected(trusted) } else { Standing::Ours(trusted) }
+}
+
+fn bundle_of(spec: Option<&APIServiceSpec>) -> String {
+    let bundle = spec.and_then(|spec| spec.ca_bundle.as_ref());
+    bundle.map(|bundle| String::from_utf8_lossy(&bundle.0).into_owned()).unwrap_or_default()
+}
+
+fn is_available(present: &APIService) -> bool {
+    let conditions = present.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| condition.type_ == "Available" && condition.status == "True")
+}
+
+fn is_injected(present: &APIService) -> bool {
+    let annotated = present.metadata.annotations.iter().flatten().any(|(name, _)| name.starts_with(INJECTED));
+    let owned = present.metadata.managed_fields.iter().flatten().any(|entry| {
+        let is_injector = entry.manager.as_ref().is_some_and(|manager| manager.contains(INJECTOR));
+        is_injector && entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer("/f:spec/f:caBundle").is_some())
+    });
+    annotated || owned
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn own() -> OwnService {
+        OwnService { namespace: "suite".to_owned(), name: "adapter".to_owned() }
+    }
+
+    fn check(change: &Value, expected: &Standing) {
+        let mut object = json!({
+            "metadata": {"name": "v1beta1.external.metrics.k8s.io"},
+            "spec": {
+                "groupPriorityMinimum": 100, "versionPriority": 100,
+                "service": {"namespace": "suite", "name": "adapter"},
+                "caBundle": ByteString(b"bundle".to_vec()),
+            },
+            "status": {"conditions": [{"type": "Available", "status": "True"}]},
+        });
+        for (pointer, value) in change.as_object().into_iter().flatten() {
+            *object.pointer_mut(pointer).expect("a field") = value.clone();
+        }
+        let present: APIService = serde_json::from_value(object).expect("an object");
+        assert_eq!(standing(Some(&present), &own()), *expected, "{change}");
+    }
+
+    #[test]
+    fn only_what_leads_here_and_is_nobody_elses_is_ours() {
+        assert_eq!(standing(None, &own()), Standing::Missing);
+        let trusted = |is_available| Trusted { bundle: "bundle".to_owned(), is_available };
+        check(&json!({}), &Standing::Ours(trusted(true)));
+        check(&json!({"/status": null}), &Standing::Ours(trusted(false)));
+        check(&json!({"/status/conditions/0/status": "False"}), &Standing::Ours(trusted(false)));
+        check(&json!({"/spec/service/name": "keda"}), &Standing::Elsewhere("suite/keda".to_owned()));
+        check(&json!({"/spec/service/namespace": "keda"}), &Standing::Elsewhere("keda/adapter".to_owned()));
+        check(&json!({"/spec/service": null}), &Standing::Elsewhere("/".to_owned()));
+        let insecure = json!({
+            "groupPriorityMinimum": 100, "versionPriority": 100, "insecureSkipTLSVerify": true,
+            "service": {"namespace": "suite", "name": "adapter"},
+        });
+        check(&json!({"/spec": insecure}), &Standing::Insecure);
+    }
+
+    #[test]
+    fn what_cert_manager_puts_in_place_is_its_own() {
+        let injected = Standing::Injected(Trusted { bundle: "bundle".to_owned(), is_available: true });
+        let annotated = json!({"annotations": {"cert-manager.io/inject-ca-from": "suite/adapter"}});
+        check(&json!({"/metadata": annotated}), &injected);
+        let owner = |manager: &str, field: &str| json!({"/metadata": {"managedFields": [{"manager": manager, "fieldsV1": {"f:spec": {field: {}}}}]}});
+        check(&owner("cert-manager-cainjector", "f:caBundle"), &injected);
+        let ours = Standing::Ours(Trusted { bundle: "bundle".to_owned(), is_available: true });
+        check(&owner("cert-manager-cainjector", "f:service"), &ours);
+        check(&owner("kubectl", "f:caBundle"), &ours);
+    }
+
+    #[test]
+    fn each_version_has_an_object_and_the_certificate_every_name_of_the_service() {
+        assert_eq!(
+            objects(),
+            ["v1beta2.custom.metrics.k8s.io", "v1beta1.custom.metrics.k8s.io", "v1beta1.external.metrics.k8s.io"]
+        );
+        let names = ["adapter", "adapter.suite", "adapter.suite.svc", "adapter.suite.svc.cluster.local"];
+        assert_eq!(own().names(), names);
+    }
+}

@@ -1,0 +1,217 @@
+//! The HTTPS endpoint of the two APIs. Every answer but those about the process's health is JSON, and every refusal a `Status`.
+//!
+//! The order: what is asked, whether this can be asked at all, whether this caller may, who answers. Descriptions and health need no
+//! leave: those who fetch them are nobody in particular.
+
+mod discovery;
+mod encode;
+mod openapi;
+mod path;
+mod query;
+mod status;
+mod version;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, Version, header};
+use axum::response::Response;
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use runtime::endpoints::Endpoints;
+use runtime::serve::Limits;
+use runtime::tls::PeerCertificates;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+use crate::ask::{Ask, CustomAsk, ExternalAsk, GroupResource, Subject};
+use crate::decide::Providers;
+use crate::guard::{Guard, User, Wants};
+use crate::metrics::{Api, Metrics};
+use crate::refusal::Refusal;
+use path::{ALL, Discovery, Objects, Route};
+use query::Selectors;
+use status::{json_response, refused};
+pub use version::ApiVersion;
+
+/// What the endpoint gives its clients at most. There is one client, the API server; everybody else in the cluster can knock.
+pub const LIMITS: Limits = Limits {
+    connections: 2048,
+    streams: 100,
+    header_timeout: Duration::from_secs(10),
+    // The API server closes connections that were idle for 90 s.
+    idle_timeout: Duration::from_mins(3),
+    // Above the two limits below, so that their answers come first.
+    request_timeout: Duration::from_secs(15),
+    // So that the API server's connections spread over the replicas again.
+    connection_age: Duration::from_mins(5),
+    // No body is read.
+    body_bytes: 0,
+};
+
+/// Requests that are answered at the same time, as in other API servers. More are refused.
+const AT_ONCE: usize = 400;
+/// For the API server's word on whether a caller may ask.
+const ADMISSION: Duration = Duration::from_secs(10);
+/// For an answer to a question that may be asked. The autoscaler has five workers for all of a cluster.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// What requests are answered from.
+#[derive(Debug)]
+pub struct Surface {
+    /// Who may ask.
+    pub guard: Guard,
+    /// Whoever knows metrics.
+    pub providers: Providers,
+    /// What is measured.
+    pub metrics: Metrics,
+    /// What is said of the process's health.
+    pub health: Endpoints,
+    /// Cancelled when this replica is about to end: clients are asked to take their next request elsewhere.
+    pub leaving: CancellationToken,
+}
+
+struct Serving {
+    surface: Surface,
+    health: Router,
+    free: Semaphore,
+}
+
+impl Surface {
+    /// The routes: one handler for every path and method, so that nothing is ever answered by anybody else.
+    pub fn router(self) -> Router {
+        let health = self.health.clone().router();
+        let serving = Serving { surface: self, health, free: Semaphore::new(AT_ONCE) };
+        Router::new().fallback(answer).with_state(Arc::new(serving))
+    }
+}
+
+async fn answer(State(serving): State<Arc<Serving>>, request: Request) -> Response {
+    let (began, protocol) = (Instant::now(), request.version());
+    let Surface { metrics, leaving, .. } = &serving.surface;
+    let route = Route::of(request.uri().path());
+    let api = route.as_ref().map_or(Api::None, api_of);
+    let answered = AssertUnwindSafe(serving.respond(route, request)).catch_unwind().await;
+    let mut response = match answered {
+        Ok(Ok(response)) => response,
+        Ok(Err(refusal)) => refused(&refusal),
+        Err(_) => refused(&Refusal::Internal("the metrics adapter has a defect; its log says more".to_owned())),
+    };
+    metrics.answered(api, response.status(), began.elapsed());
+    if leaving.is_cancelled() && protocol < Version::HTTP_2 {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+fn api_of(route: &Route) -> Api {
+    match route {
+        Route::Health => Api::None,
+        Route::OpenApi(_) | Route::Discovery(_) => Api::Discovery,
+        Route::Custom { .. } => Api::Custom,
+        Route::External { .. } => Api::External,
+    }
+}
+
+impl Serving {
+    async fn respond(&self, route: Result<Route, Refusal>, request: Request) -> Result<Response, Refusal> {
+        let route = route?;
+        if request.method() != Method::GET {
+            return Err(Refusal::MethodNotAllowed);
+        }
+        let question = match route {
+            Route::Health => return self.health(request).await,
+            Route::OpenApi(asked) => return Ok(openapi::answer(asked)),
+            other => other,
+        };
+        let _underway = self.free.try_acquire().map_err(|_| Refusal::TooMany)?;
+        let wants = question.wants(request.uri().path());
+        let asked = Question::of(question, request.uri().query().unwrap_or_default())?;
+        let (mut parts, _body) = request.into_parts();
+        let peer = parts.extensions.remove::<PeerCertificates>();
+        let user = match wants {
+            Some(wants) => self.admit(peer.as_ref(), &mut parts.headers, &wants).await?,
+            None => return Err(Refusal::Unauthorized),
+        };
+        match asked {
+            Question::Discovery(asked) => Ok(discovery::answer(&asked, &parts.headers)),
+            Question::Metric(version, ask) => {
+                let values = self.values(version, &ask, &user);
+                let late = |_| Refusal::Timeout(format!("the metrics adapter had no answer within {ANSWER:?}"));
+                timeout(ANSWER, values).await.map_err(late)?
+            }
+        }
+    }
+
+    async fn health(&self, request: Request) -> Result<Response, Refusal> {
+        let Ok(response) = self.health.clone().oneshot(request).await;
+        Ok(response)
+    }
+
+    async fn admit(
+        &self,
+        peer: Option<&PeerCertificates>,
+        headers: &mut http::HeaderMap,
+        wants: &Wants,
+    ) -> Result<User, Refusal> {
+        let late = |_| Refusal::Timeout(format!("the API server had no word on this caller within {ADMISSION:?}"));
+        timeout(ADMISSION, self.surface.guard.admit(peer, headers, wants)).await.map_err(late)?
+    }
+
+    async fn values(&self, version: ApiVersion, ask: &Ask, user: &User) -> Result<Response, Refusal> {
+        let Surface { providers, metrics, .. } = &self.surface;
+        let now = Timestamp::now();
+        let body = match ask {
+            Ask::Custom(ask) => {
+                let values = providers.custom(ask, now).await?;
+                metrics.served(version, values.iter().map(|value| value.at), now);
+                encode::custom(version, &values)
+            }
+            Ask::External(ask) => {
+                let values = providers.external(ask, user, now).await?;
+                metrics.served(version, values.iter().map(|value| value.at), now);
+                encode::external(&values)
+            }
+        };
+        Ok(json_response(StatusCode::OK, &body))
+    }
+}
+
+/// What needs leave.
+enum Question {
+    Discovery(Discovery),
+    Metric(ApiVersion, Ask),
+}
+
+impl Question {
+    fn of(route: Route, query: &str) -> Result<Self, Refusal> {
+        Ok(match route {
+            Route::Health | Route::OpenApi(_) => return Err(Refusal::Internal("this is answered to all".to_owned())),
+            Route::Discovery(asked) => Self::Discovery(asked),
+            Route::Custom { version, objects, metric } => {
+                let Selectors { labels, metric: metric_selector } = Selectors::of(query)?;
+                let (namespace, resource, subject) = match objects {
+                    Objects::Of { namespace, resource, name } if name == ALL => {
+                        (namespace, resource, Subject::Selected(labels))
+                    }
+                    Objects::Of { namespace, resource, name } => (namespace, resource, Subject::Named(name)),
+                    Objects::Namespace(name) => (None, namespaces(), Subject::Named(name)),
+                };
+                Self::Metric(version, Ask::Custom(CustomAsk { namespace, resource, subject, metric, metric_selector }))
+            }
+            Route::External { namespace, metric } => {
+                let Selectors { labels: selector, .. } = Selectors::of(query)?;
+                Self::Metric(ApiVersion::External, Ask::External(ExternalAsk { namespace, metric, selector }))
+            }
+        })
+    }
+}
+
+fn namespaces() -> GroupResource {
+    GroupResource { group: String::new(), resource: "namespaces".to_owned() }
+}

@@ -1,0 +1,178 @@
+//! Values as the two versions of `custom.metrics.k8s.io` and the one of `external.metrics.k8s.io` write them. The versions differ in
+//! names: `metric.name` and `windowSeconds` became what were `metricName` and `window`.
+//!
+//! Source: `k8s.io/metrics/pkg/apis`. Numbers are text, so that no reader takes them for floating point.
+
+use jiff::Timestamp;
+use model::{Requirement, Selector};
+use serde_json::{Map, Value, json};
+
+use crate::answer::{DescribedObject, ExternalValue, MetricValue};
+
+use super::version::ApiVersion;
+
+/// The list of values of a metric of objects.
+pub(super) fn custom(version: ApiVersion, values: &[MetricValue]) -> Value {
+    let items =
+        values.iter().map(|value| if version == ApiVersion::CustomV1Beta1 { older(value) } else { newer(value) });
+    list(version, items.collect())
+}
+
+/// The list of values of a metric that belongs to no object.
+pub(super) fn external(values: &[ExternalValue]) -> Value {
+    let items = values.iter().map(|value| {
+        let mut item = json!({
+            "metricName": value.metric,
+            "metricLabels": value.labels,
+            "timestamp": time(value.at),
+            "value": value.value.to_string(),
+        });
+        window(&mut item, "window", value.window_seconds);
+        item
+    });
+    list(ApiVersion::External, items.collect())
+}
+
+fn list(version: ApiVersion, items: Vec<Value>) -> Value {
+    let mut list = json!({"kind": version.list_kind(), "apiVersion": version.name(), "metadata": {}});
+    list["items"] = Value::Array(items);
+    list
+}
+
+fn newer(value: &MetricValue) -> Value {
+    let mut item = json!({
+        "describedObject": object(&value.object),
+        "metric": {"name": value.metric, "selector": selector(&value.metric_selector)},
+        "timestamp": time(value.at),
+        "value": value.value.to_string(),
+    });
+    window(&mut item, "windowSeconds", value.window_seconds);
+    item
+}
+
+fn older(value: &MetricValue) -> Value {
+    let mut item = json!({
+        "describedObject": object(&value.object),
+        "metricName": value.metric,
+        "timestamp": time(value.at),
+        "value": value.value.to_string(),
+        "selector": selector(&value.metric_selector),
+    });
+    window(&mut item, "window", value.window_seconds);
+    item
+}
+
+fn window(item: &mut Value, name: &str, seconds: Option<u32>) {
+    if let Some(seconds) = seconds {
+        item[name] = json!(seconds);
+    }
+}
+
+fn object(object: &DescribedObject) -> Value {
+    let DescribedObject { api_version, kind, namespace, name } = object;
+    let mut described = json!({"kind": kind, "name": name, "apiVersion": api_version});
+    if let Some(namespace) = namespace {
+        described["namespace"] = json!(namespace);
+    }
+    described
+}
+
+/// To the second, in UTC.
+fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A selector as objects hold it; null where it selects everything.
+fn selector(selector: &Selector) -> Value {
+    if selector.requirements().is_empty() {
+        return Value::Null;
+    }
+    let (mut labels, mut expressions) = (Map::new(), Vec::new());
+    for requirement in selector.requirements() {
+        let mut expression = |key: &str, operator: &str, values: Vec<String>| {
+            let mut expression = json!({"key": key, "operator": operator});
+            if !values.is_empty() {
+                expression["values"] = json!(values);
+            }
+            expressions.push(expression);
+        };
+        match requirement {
+            Requirement::In(key, values) if values.len() == 1 && !labels.contains_key(key) => {
+                labels.extend(values.iter().map(|value| (key.clone(), json!(value))));
+            }
+            Requirement::In(key, values) => expression(key, "In", values.iter().cloned().collect()),
+            Requirement::NotIn(key, values) => expression(key, "NotIn", values.iter().cloned().collect()),
+            Requirement::Exists(key) => expression(key, "Exists", Vec::new()),
+            Requirement::DoesNotExist(key) => expression(key, "DoesNotExist", Vec::new()),
+            Requirement::GreaterThan(key, than) => expression(key, "Gt", vec![than.to_string()]),
+            Requirement::LessThan(key, than) => expression(key, "Lt", vec![than.to_string()]),
+        }
+    }
+    let mut selector = json!({});
+    if !labels.is_empty() {
+        selector["matchLabels"] = Value::Object(labels);
+    }
+    if !expressions.is_empty() {
+        selector["matchExpressions"] = json!(expressions);
+    }
+    selector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::MilliValue;
+
+    fn check(found: &Value, expected: &str) {
+        let expected: Value = serde_json::from_str(expected).expect("a document");
+        assert_eq!(*found, expected);
+    }
+
+    fn at() -> Timestamp {
+        "2026-08-20T12:00:00.987+02:00".parse().expect("a time")
+    }
+
+    fn pod() -> MetricValue {
+        let namespace = Some("shop".to_owned());
+        let (api_version, kind, name) = ("v1".to_owned(), "Pod".to_owned(), "cart-1".to_owned());
+        MetricValue {
+            object: DescribedObject { api_version, kind, namespace, name },
+            metric: "rps".to_owned(),
+            metric_selector: Selector::everything(),
+            at: at(),
+            window_seconds: Some(60),
+            value: MilliValue::from_milli(1500),
+        }
+    }
+
+    #[test]
+    fn each_version_has_its_own_names() {
+        check(&custom(ApiVersion::CustomV1Beta2, &[pod()]), include_str!("../../tests/golden/pods-v1beta2.json"));
+        check(&custom(ApiVersion::CustomV1Beta1, &[pod()]), include_str!("../../tests/golden/pods-v1beta1.json"));
+        let depth = ExternalValue {
+            metric: "queue_depth".to_owned(),
+            labels: [("queue".to_owned(), "a".to_owned())].into(),
+            at: at(),
+            window_seconds: None,
+            value: MilliValue::from_milli(42_000),
+        };
+        let forecast = ExternalValue { window_seconds: Some(300), labels: [].into(), ..depth.clone() };
+        check(&external(&[depth, forecast]), include_str!("../../tests/golden/external.json"));
+    }
+
+    #[test]
+    fn an_object_of_the_whole_cluster_has_no_namespace_and_selectors_are_echoed() {
+        let (api_version, kind, name) = ("v1".to_owned(), "Node".to_owned(), "n-1".to_owned());
+        let node = MetricValue {
+            object: DescribedObject { api_version, kind, namespace: None, name },
+            metric_selector: "verb=GET,code in (200,204),!debug,size>3".parse().expect("a selector"),
+            window_seconds: None,
+            ..pod()
+        };
+        check(
+            &custom(ApiVersion::CustomV1Beta2, std::slice::from_ref(&node)),
+            include_str!("../../tests/golden/node-v1beta2.json"),
+        );
+        check(&custom(ApiVersion::CustomV1Beta1, &[node]), include_str!("../../tests/golden/node-v1beta1.json"));
+    }
+}

@@ -1,0 +1,218 @@
+//! Descriptions of the APIs (`OpenAPI` 3) for `kubectl explain` and other tools. The older form (`OpenAPI` 2) is not served: a path that is
+//! not there is the one answer to it after which the API server does not ask again.
+//!
+//! Source: <https://kubernetes.io/docs/concepts/overview/kubernetes-api/>, `k8s.io/kube-openapi/pkg/handler3`.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::path::OpenApi;
+use super::status::json_response;
+use super::version::ApiVersion;
+
+/// Answers what is asked.
+pub(super) fn answer(asked: OpenApi) -> Response {
+    let document = match asked {
+        OpenApi::Index => index(),
+        OpenApi::Version(version) => describe(version),
+    };
+    json_response(StatusCode::OK, &document)
+}
+
+/// Where the description of each version is. The address changes with the contents, so that readers may keep them.
+fn index() -> Value {
+    let mut paths = json!({});
+    for version in ApiVersion::ALL {
+        let path = format!("apis/{}", version.name());
+        let hash = format!("{:X}", Sha256::digest(describe(version).to_string()));
+        paths[&path] = json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")});
+    }
+    json!({"paths": paths})
+}
+
+fn describe(version: ApiVersion) -> Value {
+    let (list, item) = (schema_name(version, version.list_kind()), schema_name(version, item_kind(version)));
+    let mut paths = json!({});
+    for (path, parameters) in paths_of(version) {
+        paths[format!("/apis/{}{path}", version.name())] = json!({"get": operation(version, &parameters, &list)});
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "paths": paths,
+        "components": {"schemas": {
+            &list: {
+                "type": "object",
+                "description": "The values of a metric.",
+                "required": ["items"],
+                "properties": {
+                    "apiVersion": text("The group and version of the list."),
+                    "kind": text("The kind of the list."),
+                    "metadata": {"type": "object", "description": "Nothing."},
+                    "items": {
+                        "type": "array",
+                        "description": "One value for each object or series.",
+                        "items": reference(&item),
+                    },
+                },
+                "x-kubernetes-group-version-kind":
+                    [{"group": version.group(), "version": version.version(), "kind": version.list_kind()}],
+            },
+            &item: {"type": "object", "description": "One value of a metric.", "properties": properties(version)},
+        }},
+    })
+}
+
+fn item_kind(version: ApiVersion) -> &'static str {
+    match version {
+        ApiVersion::CustomV1Beta2 | ApiVersion::CustomV1Beta1 => "MetricValue",
+        ApiVersion::External => "ExternalMetricValue",
+    }
+}
+
+/// Under the names that the packages of Kubernetes give them.
+fn schema_name(version: ApiVersion, kind: &str) -> String {
+    let package = match version {
+        ApiVersion::CustomV1Beta2 | ApiVersion::CustomV1Beta1 => "custom_metrics",
+        ApiVersion::External => "external_metrics",
+    };
+    format!("io.k8s.metrics.pkg.apis.{package}.{}.{kind}", version.version())
+}
+
+/// Each path with its parameters: those in the path first, then those in the query.
+fn paths_of(version: ApiVersion) -> Vec<(&'static str, Vec<Value>)> {
+    let named = |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
+    let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
+    let (labels, metric_labels) = (query("labelSelector"), query("metricLabelSelector"));
+    if version == ApiVersion::External {
+        return vec![("/namespaces/{namespace}/{metric}", vec![named("namespace"), named("metric"), labels])];
+    }
+    let of_object = [named("resource"), named("name"), named("metric"), labels, metric_labels.clone()];
+    let in_namespace = std::iter::once(named("namespace")).chain(of_object.clone()).collect();
+    vec![
+        ("/namespaces/{namespace}/{resource}/{name}/{metric}", in_namespace),
+        ("/namespaces/{namespace}/metrics/{metric}", vec![named("namespace"), named("metric"), metric_labels]),
+        ("/{resource}/{name}/{metric}", of_object.to_vec()),
+    ]
+}
+
+fn operation(version: ApiVersion, parameters: &[Value], list: &str) -> Value {
+    json!({
+        "description": "read the values of a metric",
+        "tags": [version.name().replace(['.', '/'], "_")],
+        "parameters": parameters,
+        "responses": {"200": {
+            "description": "OK",
+            "content": {"application/json": {"schema": reference(list)}},
+        }},
+    })
+}
+
+fn properties(version: ApiVersion) -> Value {
+    let quantity = text("The value, as a quantity.");
+    let time = json!({"type": "string", "format": "date-time", "description": "When it was measured."});
+    let window =
+        json!({"type": "integer", "format": "int64", "description": "Over how many seconds; none for an instant."});
+    let name = text("The name of the metric.");
+    let selector = json!({"type": "object", "nullable": true, "description": "Which series of it were asked for."});
+    let described = json!({
+        "type": "object",
+        "description": "Which object the value is about.",
+        "properties": {
+            "apiVersion": text("Its API version."),
+            "kind": text("Its kind."),
+            "namespace": text("Its namespace."),
+            "name": text("Its name."),
+        },
+    });
+    match version {
+        ApiVersion::CustomV1Beta2 => json!({
+            "describedObject": described,
+            "metric": {
+                "type": "object",
+                "description": "Which metric.",
+                "properties": {"name": name, "selector": selector},
+            },
+            "timestamp": time,
+            "windowSeconds": window,
+            "value": quantity,
+        }),
+        ApiVersion::CustomV1Beta1 => json!({
+            "describedObject": described,
+            "metricName": name,
+            "timestamp": time,
+            "window": window,
+            "value": quantity,
+            "selector": selector,
+        }),
+        ApiVersion::External => json!({
+            "metricName": name,
+            "metricLabels": {
+                "type": "object",
+                "description": "What sets the series apart.",
+                "additionalProperties": {"type": "string"},
+            },
+            "timestamp": time,
+            "window": window,
+            "value": quantity,
+        }),
+    }
+}
+
+fn text(description: &str) -> Value {
+    json!({"type": "string", "description": description})
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All references of a document.
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str));
+                fields.values().for_each(|field| references(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn descriptions_refer_to_what_is_in_them_and_are_found_through_the_index() {
+        let index = index();
+        for version in ApiVersion::ALL {
+            let document = describe(version);
+            let mut found = Vec::new();
+            references(&document, &mut found);
+            assert!(!found.is_empty());
+            for reference in found {
+                let pointer = reference.trim_start_matches('#');
+                assert!(document.pointer(pointer).is_some(), "{reference} of {}", version.name());
+            }
+            let address = index["paths"][format!("apis/{}", version.name())]["serverRelativeURL"].as_str();
+            let path = address.and_then(|address| address.split('?').next()).expect("an address");
+            assert_eq!(
+                super::super::path::Route::of(path),
+                Ok(super::super::path::Route::OpenApi(OpenApi::Version(version)))
+            );
+        }
+    }
+
+    #[test]
+    fn paths_that_are_described_lead_somewhere() {
+        for version in ApiVersion::ALL {
+            for (path, _) in paths_of(version) {
+                let path = format!("/apis/{}{path}", version.name()).replace(['{', '}'], "");
+                assert!(super::super::path::Route::of(&path).is_ok(), "{path}");
+            }
+        }
+    }
+}

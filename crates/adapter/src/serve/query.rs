@@ -1,0 +1,57 @@
+//! From a query to its selectors. Parameters that are not known are passed over, and the first of several counts.
+
+use model::Selector;
+
+use crate::refusal::Refusal;
+
+/// The selectors of a query; without one everything is selected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Selectors {
+    /// `labelSelector`.
+    pub(super) labels: Selector,
+    /// `metricLabelSelector`.
+    pub(super) metric: Selector,
+}
+
+impl Selectors {
+    pub(super) fn of(query: &str) -> Result<Self, Refusal> {
+        let named = |wanted: &str| {
+            let found = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted);
+            let Some((_, text)) = found else { return Ok(Selector::everything()) };
+            text.parse().map_err(|error| Refusal::BadRequest(format!("{wanted}: {error}")))
+        };
+        Ok(Self { labels: named("labelSelector")?, metric: named("metricLabelSelector")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(query: &str, expected: Result<(&str, &str), &str>) {
+        let found = Selectors::of(query).map(|found| (found.labels.to_string(), found.metric.to_string()));
+        let found = found.map_err(|refusal| refusal.to_string());
+        let expected = expected.map(|(labels, metric)| (labels.to_owned(), metric.to_owned())).map_err(str::to_owned);
+        assert_eq!(found, expected, "{query}");
+    }
+
+    #[test]
+    fn selectors_arrive_as_the_api_server_encodes_them() {
+        check("", Ok(("", "")));
+        check("labelSelector=&metricLabelSelector", Ok(("", "")));
+        check(
+            "labelSelector=app%3Dcart%2Ctier+in+%28a%2Cb%29&metricLabelSelector=verb%3DGET",
+            Ok(("app=cart,tier in (a,b)", "verb=GET")),
+        );
+        check("labelSelector=tier%20in%20(a,b)", Ok(("tier in (a,b)", "")));
+        check("timeout=1s&foo=1&labelSelector=a%3D1&labelSelector=b%3D2&pretty", Ok(("a=1", "")));
+        check("labelSelector=a%3D%253D", Err("labelSelector: unable to parse selector requirement \"a=%3D\""));
+    }
+
+    #[test]
+    fn what_is_no_selector_is_refused() {
+        check("labelSelector=a%3D%3D%3Db", Err("labelSelector: unable to parse selector requirement \"a===b\""));
+        check("metricLabelSelector=,", Err("metricLabelSelector: unable to parse selector requirement \"\""));
+        check("labelSelector=%ff", Err("labelSelector: unable to parse selector requirement \"\u{fffd}\""));
+    }
+}

@@ -1,0 +1,148 @@
+//! Where a server's certificates come from: it makes them itself, or somebody puts them into files.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+
+use super::{Managed, ManagedTls};
+use crate::tls::{CurrentServerTls, Reload, ServingProfile, ServingTls, TlsFiles};
+
+/// How often files are compared with what is served.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long certificates are waited for before the next try.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Where certificates come from.
+pub enum Source {
+    /// They are made here.
+    Managed(Box<Managed>),
+    /// Somebody puts them into files.
+    Files(Files),
+}
+
+/// Certificates in files.
+#[derive(Debug, Clone)]
+pub struct Files {
+    /// What is served.
+    pub files: TlsFiles,
+    /// What clients are told to trust; none where somebody else tells them.
+    pub authorities: Option<PathBuf>,
+    /// Whether changes are taken up.
+    pub follow: bool,
+    /// What is offered to clients.
+    pub serving: ServingProfile,
+}
+
+/// Certificates in use.
+pub enum Certificates {
+    /// They are made here.
+    Managed(Box<ManagedTls>),
+    /// Somebody puts them into files.
+    Files {
+        /// What is served.
+        tls: ServingTls,
+        /// Where what clients are told to trust comes from.
+        authorities: Option<PathBuf>,
+        /// The same as last read.
+        bundle: Option<String>,
+        /// Whether changes are taken up.
+        follow: bool,
+    },
+}
+
+impl Source {
+    /// Gets the certificates, waiting until the API server gives them; files must be there.
+    pub async fn get(self) -> anyhow::Result<Certificates> {
+        match self {
+            Self::Managed(managed) => loop {
+                match ManagedTls::begin((*managed).clone(), SystemTime::now()).await {
+                    Ok(tls) => return Ok(Certificates::Managed(Box::new(tls))),
+                    Err(error) => tracing::warn!(%error, "waiting for certificates"),
+                }
+                tokio::time::sleep(RETRY).await;
+            },
+            Self::Files(Files { files, authorities, follow, serving }) => {
+                let tls = ServingTls::load_as(files, serving).await.context("certificate and private key")?;
+                let bundle = match &authorities {
+                    Some(path) => Some(read(path).await?),
+                    None => None,
+                };
+                Ok(Certificates::Files { tls, authorities, bundle, follow })
+            }
+        }
+    }
+}
+
+async fn read(path: &Path) -> anyhow::Result<String> {
+    tokio::fs::read_to_string(path).await.with_context(|| format!("authorities in {}", path.display()))
+}
+
+impl Certificates {
+    /// What the next handshake uses.
+    pub fn current(&self) -> CurrentServerTls {
+        match self {
+            Self::Managed(tls) => tls.current(),
+            Self::Files { tls, .. } => tls.current(),
+        }
+    }
+
+    /// What clients should trust; none where somebody else tells them.
+    pub fn bundle(&self) -> Option<String> {
+        match self {
+            Self::Managed(tls) => Some(tls.bundle()),
+            Self::Files { bundle, .. } => bundle.clone(),
+        }
+    }
+
+    /// Whether they are made here.
+    pub fn are_managed(&self) -> bool {
+        matches!(self, Self::Managed(_))
+    }
+
+    /// When a certificate that is made here and its authority end, in seconds since 1970.
+    pub fn ends(&self) -> Option<(i64, i64)> {
+        match self {
+            Self::Managed(tls) => Some(tls.ends()),
+            Self::Files { .. } => None,
+        }
+    }
+
+    /// How often [`Certificates::look`] is due.
+    pub fn period(&self) -> Duration {
+        match self {
+            Self::Managed(tls) => tls.period(),
+            Self::Files { .. } => LOOK,
+        }
+    }
+
+    /// Takes up what has changed. `registered`: what clients were last seen to trust.
+    pub async fn look(&mut self, registered: Option<&str>) -> anyhow::Result<()> {
+        match self {
+            Self::Managed(tls) => {
+                let before = tls.ends();
+                tls.tick(registered, SystemTime::now()).await?;
+                if tls.ends() != before {
+                    tracing::info!("New certificate found, reloading");
+                }
+            }
+            Self::Files { follow: false, .. } => {}
+            Self::Files { tls, authorities, bundle, .. } => {
+                let reloaded = tls.reload().await;
+                if !matches!(reloaded, Reload::Unchanged) {
+                    tracing::info!("New certificate found, reloading");
+                }
+                if let Some(path) = authorities {
+                    let found = read(path).await?;
+                    if !found.trim().is_empty() {
+                        *bundle = Some(found);
+                    }
+                }
+                if let Reload::Kept(error) = reloaded {
+                    return Err(error).context("keeping the old certificate");
+                }
+            }
+        }
+        Ok(())
+    }
+}

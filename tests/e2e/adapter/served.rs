@@ -1,0 +1,115 @@
+//! What a client of the API server sees of the two APIs: discovery, descriptions, values and refusals.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use super::stage::{APIS, Stage};
+
+#[tokio::test]
+async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
+    let stage = Stage::take("served").await?;
+    let services = stage.kubectl(&["get", "apiservice", "-l", super::stage::ADAPTER, "-ojson"]).await?;
+    let services: Value = serde_json::from_str(&services)?;
+    let services = services["items"].as_array().context("a list")?;
+    ensure!(services.len() == APIS.len(), "{services:?}");
+    for service in services {
+        let available = &service["status"]["conditions"][0];
+        assert_eq!((&available["type"], &available["message"]), (&json!("Available"), &json!("all checks passed")));
+        assert_eq!(service["spec"]["insecureSkipTLSVerify"], Value::Null);
+        let bundle = service["spec"]["caBundle"].as_str().context("a bundle")?;
+        ensure!(!bundle.is_empty());
+        let owner = service["metadata"]["managedFields"]
+            .as_array()
+            .context("owners")?
+            .iter()
+            .find(|owner| owner["fieldsV1"]["f:spec"].get("f:caBundle").is_some());
+        assert_eq!(owner.context("somebody")?["manager"], "plimsoll-adapter");
+    }
+
+    let group = stage.get("/apis/custom.metrics.k8s.io").await?;
+    assert_eq!(group["preferredVersion"]["version"], "v1beta2");
+    for api in APIS {
+        let list = stage.get(&format!("/apis/{api}")).await?;
+        assert_eq!((&list["kind"], &list["groupVersion"]), (&json!("APIResourceList"), &json!(api)));
+        ensure!(!list["resources"].as_array().context("resources")?.is_empty());
+    }
+
+    // The one document, as it comes out of the API server.
+    let request = http::Request::get("/apis")
+        .header("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+        .body(Vec::new())?;
+    e2e::eventually("aggregated discovery is current", super::stage::PATIENCE, async || {
+        let document: Value = stage.client.request(request.clone()).await?;
+        for api in APIS {
+            let (group, version) = api.split_once('/').context("a group and a version")?;
+            let found =
+                document["items"].as_array().context("items")?.iter().find(|item| item["metadata"]["name"] == group);
+            let versions = found.with_context(|| format!("no {group}"))?["versions"].as_array().context("versions")?;
+            let found =
+                versions.iter().find(|found| found["version"] == version).with_context(|| format!("no {api}"))?;
+            ensure!(found["freshness"] == "Current", "{found}");
+            ensure!(found["resources"].as_array().is_some_and(|resources| !resources.is_empty()), "{found}");
+        }
+        Ok(())
+    })
+    .await?;
+    let versions = stage.kubectl(&["api-versions"]).await?;
+    for api in APIS {
+        ensure!(versions.lines().any(|line| line == api), "{versions}");
+    }
+
+    e2e::eventually("the descriptions are among those of the API server", super::stage::PATIENCE, async || {
+        let index = stage.get("/openapi/v3").await?;
+        for api in APIS {
+            let address = index["paths"][format!("apis/{api}")]["serverRelativeURL"].as_str();
+            let document = stage.get(address.with_context(|| format!("no description of {api}"))?).await?;
+            ensure!(document["openapi"] == "3.0.0", "{document}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn whatever_is_refused_is_refused_with_a_status() -> Result<()> {
+    let stage = Stage::take("refused").await?;
+    let namespace = &stage.namespace;
+    let custom = format!("/apis/custom.metrics.k8s.io/v1beta2/namespaces/{namespace}");
+    let external = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}");
+    for (method, path, code, reason, text) in [
+        (
+            "GET",
+            format!("{custom}/pods/*/nothing?labelSelector=app%3Dx"),
+            404,
+            "NotFound",
+            "the server could not find the metric nothing for pods",
+        ),
+        (
+            "GET",
+            format!("{custom}/pods/%2A/nothing?labelSelector=app+in+%28x%2Cy%29&foo=1"),
+            404,
+            "NotFound",
+            "nothing",
+        ),
+        ("GET", format!("{custom}/deployments.apps/web/nothing"), 404, "NotFound", "nothing"),
+        ("GET", format!("{custom}/metrics/nothing"), 404, "NotFound", "nothing"),
+        ("GET", format!("{external}/nothing"), 404, "NotFound", "nothing"),
+        (
+            "GET",
+            format!("{external}/nothing?labelSelector=a%3D%3D%3Db"),
+            400,
+            "BadRequest",
+            "labelSelector: unable to parse",
+        ),
+        ("GET", format!("{custom}/pods/a/b/c"), 404, "NotFound", "the server could not find the requested resource"),
+        ("POST", format!("{external}/nothing"), 405, "MethodNotAllowed", "does not allow this method"),
+        ("DELETE", format!("{custom}/pods/*/nothing"), 405, "MethodNotAllowed", "does not allow this method"),
+    ] {
+        let status = stage.refused(method, &path).await?;
+        ensure!(
+            status.code == code && status.reason == reason && status.message.contains(text),
+            "{method} {path}: {status:?}"
+        );
+    }
+    Ok(())
+}
