@@ -15,7 +15,16 @@ use serde_json::Value;
 /// writes a VPA; the webhook writes its registration, its certificates and its heartbeat, and never a pod; the adapter writes its
 /// certificates and the authorities in its own `APIService` objects, and asks for reviews of its callers.
 const WRITES: &[(&str, &[&str])] = &[
-    ("adapter", &["create /secrets", "patch /secrets", "patch apiregistration.k8s.io/apiservices"]),
+    (
+        "adapter",
+        &[
+            "create /secrets",
+            "create authentication.k8s.io/tokenreviews",
+            "create authorization.k8s.io/subjectaccessreviews",
+            "patch /secrets",
+            "patch apiregistration.k8s.io/apiservices",
+        ],
+    ),
     (
         "recommender",
         &[

@@ -20,7 +20,6 @@ pub(crate) const ADAPTER: &str = "app.kubernetes.io/name=adapter";
 /// The versions that the adapter answers.
 pub(crate) const APIS: [&str; 3] =
     ["custom.metrics.k8s.io/v1beta2", "custom.metrics.k8s.io/v1beta1", "external.metrics.k8s.io/v1beta1"];
-pub(crate) const SYSTEM: &str = "plimsoll-system";
 
 /// The sandbox while it is one test's turn, with a namespace of the test's own.
 pub(crate) struct Stage {
