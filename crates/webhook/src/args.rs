@@ -136,6 +136,8 @@ mod tests {
         let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b").expect("they fit");
         assert_eq!(args.common.tls_cert_file, Some("a".into()));
         assert_eq!(args.serving.serving_cert_file, PathBuf::from("/etc/tls-certs/serverCert.pem"));
+        let args = parse("--client-ca-file= --reload-cert").expect("as with cert-manager");
+        assert_eq!(args.serving.client_ca_file, PathBuf::new());
     }
 
     /// The flags of upstream's admission controller with their defaults, then the arguments of its manifests.

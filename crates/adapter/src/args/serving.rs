@@ -31,9 +31,9 @@ pub struct ServingArgs {
     /// Private key (PEM) of --tls-cert-file.
     #[arg(long = "tls-private-key-file", default_value = "/etc/tls-certs/tls.key", value_name = "FILE")]
     pub serving_private_key_file: PathBuf,
-    /// Authorities (PEM) that the API server is told to trust. Empty where somebody else tells it, such as cert-manager.
-    #[arg(long, default_value = "", value_name = "FILE")]
-    pub serving_ca_file: PathBuf,
+    /// Authorities (PEM) that the API server is told to trust. Without, somebody else tells it, such as cert-manager.
+    #[arg(long, value_name = "FILE")]
+    pub serving_ca_file: Option<PathBuf>,
     /// Offer HTTP/2 as well. The API server has one such connection at a time, and so one replica that answers it.
     #[arg(long)]
     pub http2: bool,
@@ -77,8 +77,7 @@ impl ServingArgs {
         if !manage_certificates {
             let files =
                 TlsFiles { certificate: serving_cert_file, private_key: serving_private_key_file, authorities: None };
-            let authorities = Some(serving_ca_file).filter(|path| !path.as_os_str().is_empty());
-            return Source::Files(Files { files, authorities, follow: true, serving });
+            return Source::Files(Files { files, authorities: serving_ca_file, follow: true, serving });
         }
         Source::Managed(Box::new(Managed {
             secrets: Api::<Secret>::namespaced(client, &own.namespace),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use runtime::certificates::{Files, Managed, Profile, Source};
@@ -30,7 +31,11 @@ pub struct ServingArgs {
     #[arg(long = "tls-private-key", default_value = "/etc/tls-certs/serverKey.pem", value_name = "FILE")]
     pub serving_private_key: PathBuf,
     /// Authorities (PEM) that the API server is told to trust. Empty where somebody else tells it, such as cert-manager.
-    #[arg(long, default_value = "/etc/tls-certs/caCert.pem", value_name = "FILE")]
+    // Paths are refused by clap where they are empty.
+    #[arg(
+        long, default_value = "/etc/tls-certs/caCert.pem", value_name = "FILE",
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
+    )]
     pub client_ca_file: PathBuf,
     /// Follow the files as they change.
     #[arg(long)]
