@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook
+.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter
 
 demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -26,6 +26,9 @@ bench-feed: ## memory of a feed server while two readers do not read for a minut
 
 bench-webhook: ## latency and throughput of the webhook over TLS, with a pod matched among 10,000 VPA objects
 	cargo bench --locked -p webhook --bench load
+
+bench-adapter: ## latency, throughput and memory of the adapter over TLS, asked as by 10,000 autoscalers
+	cargo bench --locked -p adapter --bench load
 
 bench-scale: ## the recommender before a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
 	cargo build --locked --release --workspace --bins

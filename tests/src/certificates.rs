@@ -31,7 +31,7 @@ pub async fn feed_certificates(client: &Client) -> Result<Arc<ClientConfig>> {
     let secret = json!({"metadata": {"name": "plimsoll-recommender-feed-tls"}, "stringData": data});
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
     secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
-    for reader in ["plimsoll-updater", "plimsoll-webhook"] {
+    for reader in ["plimsoll-updater", "plimsoll-webhook", "plimsoll-adapter"] {
         let key = KeyPair::generate()?;
         let own = CertificateParams::new([reader.to_owned()])?.signed_by(&key, &issuer)?;
         let data = json!({"ca.crt": authority.pem(), "tls.crt": own.pem(), "tls.key": key.serialize_pem()});

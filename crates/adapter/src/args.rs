@@ -1,10 +1,12 @@
 //! The adapter's flags.
 
+mod expected;
 mod serving;
 
 use runtime::{CommonArgs, Program};
 
 use crate::guard::GuardArgs;
+pub use expected::ExpectedArgs;
 pub use serving::ServingArgs;
 
 /// What sets the adapter's command line apart.
@@ -29,6 +31,9 @@ pub struct Args {
     /// Flags about callers.
     #[command(flatten)]
     pub guard: GuardArgs,
+    /// Flags of predictions and windows of time.
+    #[command(flatten)]
+    pub expected: ExpectedArgs,
     /// Flags of the HTTPS endpoint.
     #[command(flatten)]
     pub serving: ServingArgs,

@@ -26,14 +26,14 @@ const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The adapter's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args { common: _, guard, serving } = args;
+    let Args { common: _, guard, expected, serving } = args;
     let metrics = Metrics::register(&chassis.registry)?;
     let own = serving.own_service(&own_namespace());
     let listen: ListenAddress = format!(":{}", serving.secure_port).parse()?;
     let source = serving.source(chassis.client.clone(), &own);
 
     let Some(guard) = Guard::start(guard, &chassis).await? else { return Ok(()) };
-    let providers = Providers::default();
+    let providers = Providers { expected: expected.start(&chassis)? };
     let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
     let certificates = certificates?;
 
