@@ -254,6 +254,28 @@ impl Metrics {
         }
     }
 
+    /// Another replica leads: this one knows of nothing, and counts anew when it leads again, as one that was just started does.
+    pub(crate) fn stand_down(&self) {
+        self.held(None);
+        self.queue(0, 0);
+        for gauge in [
+            &self.controlled,
+            &self.evictable,
+            &self.with_evictable,
+            &self.with_evicted,
+            &self.skipped,
+            &self.held_objects,
+        ] {
+            gauge.reset();
+        }
+        for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
+            zero(gauge);
+        }
+        for counter in [&self.evicted, &self.failed_evictions, &self.resized, &self.failed_resizes, &self.infeasible] {
+            counter.reset();
+        }
+    }
+
     /// A new round begins.
     pub(crate) fn round(&self, classes: &mut Classes) {
         classes.evicted.clear();
@@ -282,6 +304,7 @@ fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::DisruptionBudget => "disruption_budget",
         SkipReason::SeveralBudgets => "several_budgets",
         SkipReason::BackingOff => "backing_off",
+        SkipReason::InVain => "in_vain",
         SkipReason::Requirements => "requirements",
         SkipReason::KnownInfeasible => "known_infeasible",
         SkipReason::AlreadyAsked => "already_asked",
@@ -363,6 +386,7 @@ mod tests {
             pod_uid: "uid".to_owned(),
             what: What::Evict,
             why: Why::Drift,
+            recommendation: Arc::default(),
             disruption: Disruption::Eviction,
         }
     }
@@ -397,5 +421,28 @@ mod tests {
 
         metrics.planned(&Plan::default(), &View::default(), &mut classes);
         assert_eq!(evictions(&metrics), (0.0, 0));
+    }
+
+    #[test]
+    fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry).expect("names are valid");
+        let shown = || {
+            let families = registry.gather();
+            let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
+            let sum: f64 =
+                series.iter().map(|series| series.get_counter().get_value() + series.get_gauge().get_value()).sum();
+            (sum, series.len())
+        };
+        let before = shown();
+        let mut classes = Classes::default();
+        metrics.planned(&plan(2), &View::default(), &mut classes);
+        classes.of.insert(web(), Class { size: "1".to_owned(), mode: "Recreate" });
+        metrics.acted(&eviction(), &Outcome::Accepted { generation: None }, &mut classes);
+        metrics.held(Some(Halt::Stopped));
+        metrics.queue(1, 1);
+        assert_ne!(shown(), before);
+        metrics.stand_down();
+        assert_eq!(shown(), before);
     }
 }

@@ -22,6 +22,8 @@ pub struct Act {
     pub what: What,
     /// Why.
     pub why: Why,
+    /// What was recommended when it was decided.
+    pub recommendation: Arc<Recommendation>,
     /// What the pod's workload loses by it.
     pub disruption: Disruption,
 }
@@ -77,6 +79,13 @@ pub enum Why {
     MakeRoom,
 }
 
+impl Why {
+    /// Whether it goes before everything else: the workload suffers.
+    pub fn is_urgent(self) -> bool {
+        matches!(self, Self::QuickOom | Self::Revert)
+    }
+}
+
 /// What came of an act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -122,6 +131,8 @@ pub enum SkipReason {
     SeveralBudgets,
     /// An earlier attempt was refused; it is tried again later.
     BackingOff,
+    /// Evicted for the same, it came back as it was; it is tried again later.
+    InVain,
     /// The owner's conditions on evictions do not hold.
     Requirements,
     /// Its node can never hold that, as an earlier attempt showed, there or on another node that has as much.

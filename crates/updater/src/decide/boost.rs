@@ -49,6 +49,12 @@ pub(super) fn is_expired(running: &Running, spec: &VerticalPodAutoscalerSpec, co
     running.ready_since.is_some_and(|since| duration.is_zero() || now.since(since) > duration)
 }
 
+/// After how long the first of the boosts of a pod is over; none before it is ready.
+pub(super) fn expires_in(running: &Running, spec: &VerticalPodAutoscalerSpec, now: Moment) -> Option<Duration> {
+    let ready_for = now.since(running.ready_since?);
+    boosted(running).map(|container| duration(spec, container).saturating_sub(ready_for)).min()
+}
+
 /// For how long after the pod became ready; each of the two places may say it.
 fn duration(spec: &VerticalPodAutoscalerSpec, container: &str) -> Duration {
     let own = spec.container_policy(container).and_then(|policy| policy.startup_boost.as_ref());

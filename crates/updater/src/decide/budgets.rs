@@ -50,7 +50,7 @@ impl<'a> Budgets<'a> {
     }
 
     /// Those that cover a pod. One whose selector cannot be read may cover any pod.
-    fn covering(&self, pod: &Pod) -> Vec<usize> {
+    pub(super) fn covering(&self, pod: &Pod) -> Vec<usize> {
         let namespace = pod.key.namespace.as_str();
         let labelled = pod.labels.iter().filter_map(|(key, value)| self.by_label.get(&(namespace, key, value)));
         let all = labelled.chain(self.others.get(namespace)).flatten().copied();

@@ -1,8 +1,10 @@
 //! Why the pods of one autoscaler are left as they are for now.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use cluster::{Autoscaler, ObjectKey, View};
+use jiff::Timestamp;
 
 use super::moment::Moment;
 use super::window::{MAINTENANCE_WINDOW, Window, WindowError};
@@ -30,16 +32,121 @@ pub enum Hold {
     UnreadableWindow(WindowError),
 }
 
-/// Whether an autoscaler's pods are left alone.
-pub(super) fn hold(autoscaler: &Autoscaler, view: &View, is_frozen: bool, now: Moment) -> Option<Hold> {
+/// What was found out of windows, by their texts, for as long as it holds: a cron may take long to read, above all one of which no
+/// day ever comes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Windows {
+    known: HashMap<String, (Timestamp, Result<Duration, Hold>)>,
+    /// From the pass before. What is not asked for again is forgotten.
+    before: HashMap<String, (Timestamp, Result<Duration, Hold>)>,
+}
+
+impl Windows {
+    /// The same for the next pass.
+    pub(super) fn next(self) -> Self {
+        Self { before: self.known, known: HashMap::new() }
+    }
+
+    /// For how long something may still be begun, or why not.
+    fn open_for(&mut self, text: &str, now: Timestamp) -> Result<Duration, Hold> {
+        if !self.known.contains_key(text)
+            && let Some((text, known)) = self.before.remove_entry(text)
+        {
+            self.known.insert(text, known);
+        }
+        if let Some(found) = self.known.get(text).and_then(|(at, found)| still(found, *at, now)) {
+            return found;
+        }
+        let found = text
+            .parse::<Window>()
+            .map_err(Hold::UnreadableWindow)
+            .and_then(|window| window.open_for(now).map_err(|opens_in| Hold::OutsideWindow { opens_in }));
+        self.known.insert(text.to_owned(), (now, found.clone()));
+        found
+    }
+}
+
+/// What was found at some time, if it still holds.
+fn still(found: &Result<Duration, Hold>, at: Timestamp, now: Timestamp) -> Option<Result<Duration, Hold>> {
+    let passed = Duration::try_from(now.duration_since(at)).ok()?;
+    let left = |due: Duration| due.checked_sub(passed).filter(|left| !left.is_zero());
+    match found {
+        Ok(closes_in) => left(*closes_in).map(Ok),
+        Err(Hold::OutsideWindow { opens_in }) if *opens_in < Duration::MAX => {
+            left(*opens_in).map(|opens_in| Err(Hold::OutsideWindow { opens_in }))
+        }
+        Err(_) => Some(found.clone()),
+    }
+}
+
+/// Why an autoscaler's pods are left alone; or after how long they are, where a maintenance window closes then.
+pub(super) fn hold(
+    autoscaler: &Autoscaler,
+    view: &View,
+    is_frozen: bool,
+    windows: &mut Windows,
+    now: Moment,
+) -> Result<Option<Duration>, Hold> {
     if is_frozen {
-        return Some(Hold::Frozen);
+        return Err(Hold::Frozen);
     }
     let own = autoscaler.object.metadata.annotations.as_ref().and_then(|all| all.get(MAINTENANCE_WINDOW));
     let namespace = view.namespaces.get(&autoscaler.key.namespace);
-    let written = own.or_else(|| namespace?.annotations.get(MAINTENANCE_WINDOW))?;
-    match written.parse::<Window>() {
-        Ok(window) => window.opens_in(now.wall).map(|opens_in| Hold::OutsideWindow { opens_in }),
-        Err(error) => Some(Hold::UnreadableWindow(error)),
+    let Some(written) = own.or_else(|| namespace?.annotations.get(MAINTENANCE_WINDOW)) else { return Ok(None) };
+    windows.open_for(written, now.wall).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For how many minutes it is open, or in how many it opens, at one time after the other.
+    fn check(text: &str, expected: &[(&str, Result<u64, u64>)]) {
+        let mut windows = Windows::default();
+        for (at, expected) in expected {
+            windows = windows.next();
+            let found = windows.open_for(text, at.parse().expect("a time"));
+            let expected = expected
+                .map(Duration::from_mins)
+                .map_err(|minutes| Hold::OutsideWindow { opens_in: Duration::from_mins(minutes) });
+            assert_eq!(found, expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn what_is_known_of_a_window_holds_until_it_opens_or_closes() {
+        check(
+            "0 2 * * *; for=1h",
+            &[
+                ("2026-01-03T01:00:00Z", Err(60)),
+                ("2026-01-03T01:59:00Z", Err(1)),
+                ("2026-01-03T02:00:00Z", Ok(60)),
+                ("2026-01-03T02:30:00Z", Ok(30)),
+                ("2026-01-03T03:00:00Z", Err(23 * 60)),
+                // The clock goes back.
+                ("2026-01-03T02:15:00Z", Ok(45)),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_day_that_never_comes_is_searched_for_once() {
+        let (mut windows, mut now) = (Windows::default(), Timestamp::UNIX_EPOCH);
+        for _ in 0..10_000 {
+            windows = windows.next();
+            now += Duration::from_secs(1);
+            let never = Hold::OutsideWindow { opens_in: Duration::MAX };
+            assert_eq!(windows.open_for("0 0 31 2 *; for=1h", now), Err(never));
+        }
+    }
+
+    #[test]
+    fn windows_that_nobody_asks_for_are_forgotten() {
+        let mut windows = Windows::default();
+        assert!(windows.open_for("whenever", Timestamp::UNIX_EPOCH).is_err());
+        windows = windows.next();
+        assert_eq!((windows.known.len(), windows.before.len()), (0, 1));
+        windows = windows.next();
+        assert_eq!((windows.known.len(), windows.before.len()), (0, 0));
     }
 }

@@ -5,6 +5,7 @@
 //! no neighbours can help, or where it takes more than one of them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use cluster::{Asked, ObjectKey, Pod, Running, View};
 
@@ -138,10 +139,13 @@ pub(super) fn make_room(ledger: &mut Ledger, view: &View, memory: &Memory, how: 
         if need == Amount::default() {
             continue;
         }
-        let neighbours = if cramped.fits_empty_node { neighbours(&cramped, need, ledger, &taken) } else { None };
+        let rests = |pod: &Pod| memory.pause_left(&pod.uid, now).is_some();
+        let neighbours =
+            if cramped.fits_empty_node { neighbours(&cramped, need, ledger, &taken, &rests) } else { None };
         let group = cramped.group.and_then(|index| ledger.groups.get(index));
         let allows = |group: &Group| group.allows(Disruption::Eviction, cramped.standing);
         let moves = cramped.may_move
+            && !rests(cramped.pod)
             && group.is_some_and(allows)
             && ledger.budgets.refusal(Disruption::Eviction, cramped.pod, cramped.running).is_none();
         let (chosen, way) = match neighbours {
@@ -162,6 +166,7 @@ pub(super) fn make_room(ledger: &mut Ledger, view: &View, memory: &Memory, how: 
                     pod_uid: pod.uid.clone(),
                     what: What::Evict,
                     why: Why::MakeRoom,
+                    recommendation: Arc::default(),
                     disruption: Disruption::Eviction,
                 });
             };
@@ -217,9 +222,16 @@ fn need(cramped: &Cramped, view: &View, memory: &Memory, taken: &BTreeSet<String
     Some(Amount { cpu: missing.cpu.max(0), memory: missing.memory.max(0) })
 }
 
-/// The neighbours that go, at most one of a group: what the next may do is known when that is over.
-fn neighbours(cramped: &Cramped, need: Amount, ledger: &mut Ledger, taken: &BTreeSet<String>) -> Option<Vec<usize>> {
-    let mut groups = BTreeSet::new();
+/// The neighbours that go, at most one of a group and of a budget: what the next may do is known when that is over. `rests` says
+/// whose eviction was refused a short time ago.
+fn neighbours(
+    cramped: &Cramped,
+    need: Amount,
+    ledger: &mut Ledger,
+    taken: &BTreeSet<String>,
+    rests: &dyn Fn(&Pod) -> bool,
+) -> Option<Vec<usize>> {
+    let (mut groups, mut budgets) = (BTreeSet::new(), BTreeSet::new());
     let mut offers: Vec<(usize, Offer)> = Vec::new();
     for (index, neighbour) in ledger.neighbours.iter().enumerate() {
         let Neighbour { pod, running, standing, group, shrinks, .. } = neighbour;
@@ -227,8 +239,12 @@ fn neighbours(cramped: &Cramped, need: Amount, ledger: &mut Ledger, taken: &BTre
         let is_lesser = running.priority <= cramped.running.priority;
         let allows = |group: &Group| group.allows(Disruption::Eviction, *standing);
         let may_go = is_here && is_lesser && !taken.contains(&pod.uid) && ledger.groups.get(*group).is_some_and(allows);
-        let may_go = may_go && ledger.budgets.refusal(Disruption::Eviction, pod, running).is_none();
-        if may_go && Some(*group) != cramped.group && groups.insert(*group) {
+        let may_go = may_go && !rests(pod) && ledger.budgets.refusal(Disruption::Eviction, pod, running).is_none();
+        let may_go = may_go && Some(*group) != cramped.group && !groups.contains(group);
+        let covering = if may_go { ledger.budgets.covering(pod) } else { Vec::new() };
+        if may_go && !covering.iter().any(|budget| budgets.contains(budget)) {
+            groups.insert(*group);
+            budgets.extend(covering);
             let frees = Amount::of(pod.asked());
             offers.push((index, Offer { priority: running.priority, shrinks: *shrinks, frees }));
         }

@@ -11,8 +11,9 @@ use cluster::{ObjectKey, Pod, Running};
 use json_patch::Patch;
 use model::Recommendation;
 
-use super::act::{Act, Attempt, Outcome, Shape, What};
+use super::act::{Act, Attempt, Outcome, Shape, What, Why};
 use super::group::Disruption;
+use super::hold::Windows;
 use super::moment::Moment;
 use super::resizing::Resizing;
 
@@ -22,8 +23,14 @@ const UNKNOWN_SETTLES: Duration = Duration::from_mins(2);
 const RESIZE_SETTLES: Duration = Duration::from_mins(1);
 /// The first pause after a refusal; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
+/// The longest pause, unless the API server asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// The longest pause that the API server may ask for.
+const LONGEST_ASKED: Duration = Duration::from_mins(10);
+/// How long pods that came back as they were are left alone the first time, which is upstream's pace; then twice as long each time.
+const VAIN_PAUSE: Duration = Duration::from_mins(1);
+/// How long at most.
+const LONGEST_VAIN_PAUSE: Duration = Duration::from_hours(1);
 
 /// What is remembered, by the pods' unique identifiers.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +45,30 @@ pub struct Memory {
     infeasible_shapes: HashMap<(ObjectKey, Shape), Arc<Recommendation>>,
     /// Resizes that the API server refused.
     refused: HashMap<String, (Patch, Duration)>,
+    /// When pods were first seen.
+    first_seen: HashMap<String, Duration>,
+    /// The evictions on behalf of autoscalers.
+    evicted: HashMap<ObjectKey, Evicted>,
+    /// What was found out of maintenance windows.
+    pub(super) windows: Windows,
+}
+
+/// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began were made while it stood.
+#[derive(Debug, Clone)]
+struct Evicted {
+    recommendation: Arc<Recommendation>,
+    since: Duration,
+    last: Duration,
+    /// How often pods came back as they were.
+    vain: u32,
+}
+
+impl Evicted {
+    /// Until when pods that came back as they were are left alone.
+    fn until(&self) -> Duration {
+        let pause = VAIN_PAUSE.saturating_mul(1 << self.vain.min(10)).min(LONGEST_VAIN_PAUSE);
+        self.last.saturating_add(pause)
+    }
 }
 
 /// An act that the view does not show yet.
@@ -75,6 +106,43 @@ impl Memory {
     pub fn begin(&mut self, act: &Act, now: Moment) {
         let flight = Flight { disruption: act.disruption, stage: Stage::Begun, since: now.steady };
         self.flights.insert(act.pod_uid.clone(), flight);
+        if act.what == What::Evict && act.why != Why::MakeRoom {
+            self.note_eviction(act, now);
+        }
+    }
+
+    fn note_eviction(&mut self, act: &Act, now: Moment) {
+        let came_back = self.came_back(&act.autoscaler, &act.pod_uid, &act.recommendation).is_some();
+        let is_vain = act.why == Why::OutsideBounds && came_back;
+        let known = self.evicted.get_mut(&act.autoscaler);
+        if let Some(known) = known.filter(|known| known.recommendation == act.recommendation) {
+            // Those that go together count once.
+            known.vain = known.vain.saturating_add(u32::from(is_vain && known.until() <= now.steady));
+            known.last = now.steady;
+        } else {
+            let recommendation = Arc::clone(&act.recommendation);
+            let evicted = Evicted { recommendation, since: now.steady, last: now.steady, vain: 0 };
+            self.evicted.insert(act.autoscaler.clone(), evicted);
+        }
+    }
+
+    /// The evictions for this recommendation, if the pod is new since they began.
+    fn came_back(&self, autoscaler: &ObjectKey, uid: &str, recommendation: &Recommendation) -> Option<&Evicted> {
+        let known = self.evicted.get(autoscaler).filter(|known| *known.recommendation == *recommendation)?;
+        self.first_seen.get(uid).is_some_and(|seen| *seen > known.since).then_some(known)
+    }
+
+    /// How long a pod outside its bounds is still left alone since it was made while this was recommended: its eviction would
+    /// change nothing as long as nobody sizes new pods, as where the webhook is not asked about its namespace.
+    pub(super) fn in_vain_for(
+        &self,
+        autoscaler: &ObjectKey,
+        uid: &str,
+        recommendation: &Recommendation,
+        now: Moment,
+    ) -> Option<Duration> {
+        let left = self.came_back(autoscaler, uid, recommendation)?.until().checked_sub(now.steady)?;
+        (!left.is_zero()).then_some(left)
     }
 
     /// What came of an act.
@@ -149,6 +217,7 @@ impl Memory {
     /// Forgets what is about autoscalers that are not there.
     pub(super) fn keep_autoscalers(&mut self, exists: impl Fn(&ObjectKey) -> bool) {
         self.infeasible_shapes.retain(|(autoscaler, _), _| exists(autoscaler));
+        self.evicted.retain(|autoscaler, _| exists(autoscaler));
     }
 
     fn move_on(&mut self, uid: &str, stage: Stage, now: Moment) {
@@ -159,16 +228,25 @@ impl Memory {
 
     fn pause(&mut self, uid: &str, at_least: Option<Duration>, now: Moment) {
         let refusals = self.pauses.get(uid).map_or(0, |pause| pause.refusals);
-        let pause =
-            FIRST_PAUSE.saturating_mul(1 << refusals.min(10)).min(LONGEST_PAUSE).max(at_least.unwrap_or_default());
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << refusals.min(10))
+            .min(LONGEST_PAUSE)
+            .max(at_least.unwrap_or_default().min(LONGEST_ASKED));
         let until = now.steady.saturating_add(pause);
         self.pauses.insert(uid.to_owned(), Pause { until, refusals: refusals.saturating_add(1) });
     }
 
     /// Forgets what the pods show, and what is about pods that are not there. `live` are those that are not on their way out.
     pub(super) fn observe<'a>(&mut self, live: impl Iterator<Item = (&'a Pod, &'a Running)>, now: Moment) {
-        let mut kept = Self { infeasible_shapes: std::mem::take(&mut self.infeasible_shapes), ..Self::default() };
+        let mut kept = Self {
+            infeasible_shapes: std::mem::take(&mut self.infeasible_shapes),
+            evicted: std::mem::take(&mut self.evicted),
+            windows: std::mem::take(&mut self.windows).next(),
+            ..Self::default()
+        };
         for (pod, running) in live {
+            let seen = self.first_seen.remove_entry(&pod.uid);
+            kept.first_seen.extend([seen.unwrap_or_else(|| (pod.uid.clone(), now.steady))]);
             if let Some((uid, flight)) = self.flights.remove_entry(&pod.uid)
                 && !flight.is_over(running, now)
             {

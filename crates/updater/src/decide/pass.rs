@@ -2,9 +2,9 @@
 
 use api::vpa::EffectiveUpdateMode;
 
-use super::act::Why;
 use super::boost;
 use super::budgets::Budgets;
+use super::hold::hold;
 use super::ledger::Ledger;
 use super::make_room::make_room;
 use super::matching::{Matched, matched};
@@ -31,18 +31,24 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
         let changes_pods = !matches!(mode, EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial);
         changes_pods || (settings.startup_boost && boost::is_asked_for(spec))
     });
+    // Even where nothing is to be done, so that what is known of windows is kept.
+    let windows = &mut memory.windows;
+    let holds = all.iter().map(|Matched { autoscaler, .. }| {
+        hold(autoscaler, scene.view, scene.frozen.contains(autoscaler.uid()), windows, now)
+    });
+    let holds: Vec<_> = holds.collect();
     let mut budgets = Budgets::of(scene.view, memory);
     spend_pending(&all, memory, &mut budgets, now);
     let mut ledger = Ledger::new(budgets);
-    for matched in all.iter().filter(|matched| !matched.pods.is_empty()) {
-        Turn::take(Context { scene, memory, settings, now }, matched, &mut ledger);
+    for (matched, hold) in all.iter().zip(holds).filter(|(matched, _)| !matched.pods.is_empty()) {
+        Turn::take(Context { scene, memory, settings, now }, matched, hold, &mut ledger);
     }
     make_room(&mut ledger, scene.view, memory, settings.make_room, now);
     let Ledger { mut plan, infeasible, .. } = ledger;
     for (autoscaler, uid, attempt) in infeasible {
         memory.note_infeasible(&autoscaler, &uid, &attempt);
     }
-    plan.acts.sort_by_key(|act| act.why != Why::QuickOom);
+    plan.acts.sort_by_key(|act| !act.why.is_urgent());
     plan
 }
 

@@ -23,6 +23,8 @@ pub const REVERTED_AT: &str = "plimsoll.dev/reverted-at";
 /// How long it keeps that.
 const KEEPS_FOR: Duration = Duration::from_hours(12);
 
+static NOTHING: ResourceList = ResourceList::new();
+
 /// What is written down.
 #[derive(Debug, Serialize, Deserialize)]
 struct ResizedFrom {
@@ -38,10 +40,27 @@ struct Had {
     limits: ResourceList,
 }
 
+impl ResizedFrom {
+    /// What is written on a pod, if it can be read.
+    fn of(running: &Running) -> Option<Self> {
+        serde_json::from_str(running.annotations.get(RESIZED_FROM)?).ok()
+    }
+
+    /// What a container had, if it was killed for want of memory since.
+    fn missed_by(&self, pod: &Pod, container: &str) -> Option<&Had> {
+        let had = self.containers.get(container)?;
+        let status = pod.containers.iter().find(|seen| seen.name == container)?.status.as_ref()?;
+        let killed = status.last_termination.as_ref().filter(|last| last.reason == OOM_KILLED)?;
+        killed.finished_at.filter(|at| *at > self.at)?;
+        Some(had)
+    }
+}
+
 /// What the annotation should say of a resize: the memory of the containers that get less of it; none if none does. What was
 /// written down before stays, as long as no kill has answered it: it is what was known to be enough.
-pub(super) fn note(running: &Running, wanted: &Wanted, now: Moment) -> Option<String> {
-    if running.annotations.contains_key(RESIZED_FROM) {
+pub(super) fn note(pod: &Pod, running: &Running, wanted: &Wanted, now: Moment) -> Option<String> {
+    let is_open = |known: ResizedFrom| known.containers.keys().all(|name| known.missed_by(pod, name).is_none());
+    if ResizedFrom::of(running).is_some_and(is_open) {
         return None;
     }
     let mut containers = BTreeMap::new();
@@ -75,22 +94,21 @@ fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
 }
 
 /// What the containers of a pod get back; none if nothing is to be taken back. Where more is recommended meanwhile than it had,
-/// that is the better answer.
+/// that is the better answer; and one that has got more already gets nothing back.
 pub(super) fn wanted_back(pod: &Pod, running: &Running, recommendation: &Recommendation) -> Option<Wanted> {
-    let from: ResizedFrom = serde_json::from_str(running.annotations.get(RESIZED_FROM)?).ok()?;
+    let from = ResizedFrom::of(running)?;
     let wanted: Wanted = running
         .containers
         .iter()
         .map(|container| {
-            let had = from.containers.get(&container.name)?;
-            let status = pod.containers.iter().find(|seen| seen.name == container.name)?.status.as_ref()?;
-            let killed = status.last_termination.as_ref().filter(|last| last.reason == OOM_KILLED)?;
-            killed.finished_at.filter(|at| *at > from.at)?;
+            let had = from.missed_by(pod, &container.name)?;
+            let gains = !lost(Some(&had.requests), container.requests.as_ref().unwrap_or(&NOTHING)).is_empty()
+                || !lost(Some(&had.limits), container.limits.as_ref().unwrap_or(&NOTHING)).is_empty();
             let target = recommended(recommendation, &container.name)
                 .and_then(|recommended| recommended.target.get(&ResourceName::Memory));
             let had_request = had.requests.get(&ResourceName::Memory);
             let is_less = target.is_none_or(|target| had_request.is_none_or(|had| target < had));
-            is_less.then(|| ContainerSize {
+            (gains && is_less).then(|| ContainerSize {
                 requests: had.requests.clone(),
                 limits: had.limits.clone(),
                 notes: Vec::new(),

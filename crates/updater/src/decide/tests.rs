@@ -110,3 +110,61 @@ fn nothing_is_done_while_everything_is_halted() {
         assert_eq!(world.decide(&mut Memory::default()).acts, []);
     }
 }
+
+#[test]
+fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({"minReplicas": 1}));
+    let mut memory = Memory::default();
+    // Nobody sizes new pods, and each is ready at once.
+    let mut replace = |world: &mut World, waits_seconds: u64| {
+        let plan = world.decide(&mut memory);
+        let [gone] = evicted(&plan)[..] else { panic!("one eviction: {plan:?}") };
+        let next = format!("{gone}x");
+        carry_out(world, &mut memory, &plan, &ACCEPTED);
+        world.delete(gone);
+        world.now.steady += Duration::from_secs(1);
+        world.pod("web", &next, &json!({}));
+        let plan = world.decide(&mut memory);
+        assert_eq!((evicted(&plan).len(), World::reasons(&plan)), (0, vec![SkipReason::InVain]));
+        let left = Duration::from_secs(waits_seconds - 1);
+        assert_eq!(plan.wake_in, Some(left), "{next}");
+        world.now.steady += left;
+    };
+    for waits_seconds in [60, 120, 240, 480, 960, 1920, 3600, 3600] {
+        replace(&mut world, waits_seconds);
+    }
+    assert_eq!(evicted(&world.decide(&mut memory)).len(), 1);
+}
+
+#[test]
+fn pods_that_are_made_while_something_else_is_recommended_are_evicted_at_once() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({"minReplicas": 1}));
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    world.delete("web-0");
+    world.now.steady += Duration::from_secs(1);
+    world.pod("web", "web-1", &json!({"cpu": "1"}));
+    assert_eq!(world.decide(&mut memory).acts, []);
+    world.recommend("web", "2");
+    assert_eq!(evicted(&world.decide(&mut memory)), ["web-1"]);
+}
+
+#[test]
+fn the_conditions_of_owners_are_told_as_the_reason() {
+    let mut world = World::new();
+    let less = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
+    world.deployment("web", 2, &json!({"evictionRequirements": less}));
+    let plan = world.decide(&mut Memory::default());
+    assert_eq!((evicted(&plan).len(), World::reasons(&plan)), (0, vec![SkipReason::Requirements]));
+}
+
+#[test]
+fn a_closing_window_is_waited_for() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({}));
+    world.annotate("web", super::MAINTENANCE_WINDOW, "30 11 * * *; for=1h");
+    assert_eq!(world.decide(&mut Memory::default()).wake_in, Some(Duration::from_mins(30)));
+}

@@ -1,5 +1,7 @@
 //! One autoscaler's turn in a pass.
 
+mod back;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +11,8 @@ use json_patch::Patch;
 use model::{NamespaceLimits, Recommendation};
 
 use super::act::{Act, Attempt, Shape, Skip, SkipReason, What, Why};
-use super::group::{Disruption, Group};
-use super::hold::{Held, Hold, hold};
+use super::group::{Disruption, Group, Standing};
+use super::hold::{Held, Hold};
 use super::in_place::{self, InPlace, Question};
 use super::ledger::Ledger;
 use super::make_room::{Cramped, Neighbour};
@@ -65,17 +67,21 @@ struct Resize {
 
 impl<'a> Turn<'a> {
     /// Takes the turn.
-    pub(super) fn take(context: Context<'a>, matched: &Matched<'a>, ledger: &mut Ledger<'a>) {
+    pub(super) fn take(
+        context: Context<'a>,
+        matched: &Matched<'a>,
+        hold: Result<Option<Duration>, Hold>,
+        ledger: &mut Ledger<'a>,
+    ) {
         let autoscaler = matched.autoscaler;
         let spec = &autoscaler.object.spec;
         let mode = spec.effective_update_mode();
         let mut tally =
             Tally { autoscaler: autoscaler.key.clone(), controlled: matched.pods.len(), evictable: 0, resizable: 0 };
-        let is_frozen = context.scene.frozen.contains(autoscaler.uid());
-        if let Some(hold) = hold(autoscaler, context.scene.view, is_frozen, context.now) {
-            if let Hold::OutsideWindow { opens_in } = hold {
-                ledger.wake_in(opens_in);
-            }
+        if let Ok(Some(due)) | Err(Hold::OutsideWindow { opens_in: due }) = hold {
+            ledger.wake_in(due);
+        }
+        if let Err(hold) = hold {
             ledger.plan.held.push(Held { autoscaler: autoscaler.key.clone(), hold });
         } else {
             let recommendation = recommendation_of(context.scene, autoscaler);
@@ -105,7 +111,7 @@ impl<'a> Turn<'a> {
             _ if !self.has_recommendation => {}
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
             EffectiveUpdateMode::Recreate => {
-                let candidates = self.candidates(others.into_iter().filter(|member| self.may_evict(member)));
+                let candidates = self.candidates(others.into_iter().filter(|member| self.may_evict(member)), ledger);
                 tally.evictable = candidates.len();
                 for candidate in candidates {
                     let outcome = self.evict(&candidate, ledger);
@@ -115,7 +121,7 @@ impl<'a> Turn<'a> {
             EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
                 let others = self.revert_killed(others, ledger);
-                let candidates = self.candidates(others.into_iter());
+                let candidates = self.candidates(others.into_iter(), ledger);
                 tally.resizable = candidates.len();
                 for candidate in candidates {
                     let outcome = self.resize_or_evict(&candidate, ledger);
@@ -137,7 +143,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Those that want another size, in the order in which they get it.
-    fn candidates<'m>(&self, members: impl Iterator<Item = &'m Member<'m>>) -> Vec<Candidate<'m>> {
+    fn candidates<'m>(&self, members: impl Iterator<Item = &'m Member<'m>>, ledger: &mut Ledger) -> Vec<Candidate<'m>> {
         let Context { settings, now, .. } = self.context;
         let mut candidates: Vec<Candidate> = members
             .filter_map(|member| {
@@ -149,9 +155,15 @@ impl<'a> Turn<'a> {
                     (false, true) => Why::OutsideBounds,
                     (false, false) => Why::Drift,
                 };
-                let wants = priority.is_enough(member.pod, quick_oom, settings, now)
-                    && requirements::admit(member.running, &own, self.spec);
-                wants.then_some(Candidate { member, priority, why })
+                if !priority.is_enough(member.pod, quick_oom, settings, now) {
+                    return None;
+                }
+                let candidate = Candidate { member, priority, why };
+                if !requirements::admit(member.running, &own, self.spec) {
+                    self.enter(&candidate, Err(SkipReason::Requirements), ledger);
+                    return None;
+                }
+                Some(candidate)
             })
             .collect();
         candidates.sort_by(|a, b| a.priority.before(&b.priority));
@@ -214,18 +226,33 @@ impl<'a> Turn<'a> {
         if !self.may_evict(candidate.member) {
             return Err(SkipReason::NoRoom);
         }
-        if let Some(left) = self.context.memory.pause_left(&pod.uid, self.context.now) {
-            ledger.wake_in(left);
-            return Err(SkipReason::BackingOff);
-        }
+        self.rests(candidate.member, ledger)?;
         if pending.is_none() {
+            let Context { memory, now, .. } = self.context;
+            let in_vain_for = memory.in_vain_for(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
+            if let Some(left) = in_vain_for.filter(|_| candidate.why == Why::OutsideBounds) {
+                ledger.wake_in(left);
+                return Err(SkipReason::InVain);
+            }
             self.spend(candidate.member, Disruption::Eviction, ledger)?;
         }
         Ok(self.act_on(candidate.member, What::Evict, candidate.why, Disruption::Eviction))
     }
 
+    /// An error while the pod is left alone after a refusal.
+    fn rests(&self, member: &Member, ledger: &mut Ledger) -> Result<(), SkipReason> {
+        let Some(left) = self.context.memory.pause_left(&member.pod.uid, self.context.now) else { return Ok(()) };
+        ledger.wake_in(left);
+        Err(SkipReason::BackingOff)
+    }
+
     /// Takes the pod out of its group and out of the budgets that cover it, if these allow it.
     fn spend(&mut self, member: &Member, disruption: Disruption, ledger: &mut Ledger) -> Result<(), SkipReason> {
+        let stops_serving =
+            disruption == Disruption::Restart && member.standing == (Standing::Running { serves: true });
+        if stops_serving && !self.group(member).is_some_and(|group| group.allows(disruption, member.standing)) {
+            return Err(SkipReason::NoRoom);
+        }
         if let Some(reason) = ledger.budgets.refusal(disruption, member.pod, member.running) {
             return Err(reason);
         }
@@ -243,6 +270,7 @@ impl<'a> Turn<'a> {
             pod_uid: member.pod.uid.clone(),
             what,
             why,
+            recommendation: Arc::clone(&self.recommendation),
             disruption,
         }
     }
@@ -282,9 +310,9 @@ impl<'a> Turn<'a> {
             }
             InPlace::Deferred if resizing == Resizing::No => Err(SkipReason::NoRoom),
             InPlace::Deferred => {
-                if let Some(patience) = resizing.patience() {
-                    let left = patience.saturating_sub(self.waited(member));
-                    ledger.wake_in(left.max(Duration::from_secs(1)));
+                let waited = self.waited(member);
+                if let Some(patience) = resizing.patience().filter(|_| !resizing.is_given_up(waited)) {
+                    ledger.wake_in(patience.saturating_sub(waited).max(Duration::from_secs(1)));
                 }
                 Err(SkipReason::AlreadyAsked)
             }
@@ -310,6 +338,7 @@ impl<'a> Turn<'a> {
         if !resize.is_change {
             return Err(SkipReason::AlreadyAsked);
         }
+        self.rests(member, ledger)?;
         let patch = resize_patch::resize(member.running, &resize.wanted);
         if let Some(reason) = self.obstacle(member, resize, &patch, ledger) {
             let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
@@ -317,7 +346,7 @@ impl<'a> Turn<'a> {
         }
         self.spend(member, resize.disruption, ledger)?;
         let mut annotate = resize_patch::annotate(member.running, self.spec, self.context.now);
-        if let Some(note) = revert::note(member.running, &resize.wanted, self.context.now) {
+        if let Some(note) = revert::note(member.pod, member.running, &resize.wanted, self.context.now) {
             annotate.0.push(resize_patch::set_annotation(revert::RESIZED_FROM, &note));
         }
         let what = What::Resize { resize: patch, annotate, attempt: self.attempt(member.running) };
@@ -331,9 +360,12 @@ impl<'a> Turn<'a> {
             return Some(SkipReason::QosClass);
         }
         if let Some(ago) = memory.refused_ago(&member.pod.uid, patch, now) {
+            if self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
+                return Some(SkipReason::Refused);
+            }
             let left = REFUSED_PAUSE.saturating_sub(ago);
-            if !left.is_zero() || self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
-                ledger.wake_in(left.max(Duration::from_secs(1)));
+            if !left.is_zero() {
+                ledger.wake_in(left);
                 return Some(SkipReason::Refused);
             }
         }
@@ -356,51 +388,6 @@ impl<'a> Turn<'a> {
     fn shape(&self, running: &Running) -> Option<Shape> {
         let node = self.context.scene.view.nodes.get(running.node.as_ref()?)?;
         Some(Shape { cpu: node.allocatable.cpu, memory: node.allocatable.memory })
-    }
-
-    /// A pod whose boost is over gets the size that it would have without.
-    fn take_boost_back(&mut self, member: &Member, ledger: &mut Ledger) -> Option<Act> {
-        let now = self.context.now;
-        let is_over =
-            boost::boosted(member.running).any(|name| boost::is_expired(member.running, self.spec, name, now));
-        if !is_over || member.pending.is_some() || Resizing::of(member.running) != Resizing::No {
-            return None;
-        }
-        let resize = self.wanted(member);
-        let patch = resize_patch::resize(member.running, &resize.wanted);
-        let may = self.group(member).is_some_and(|group| group.allows(resize.disruption, member.standing));
-        let recently =
-            self.context.memory.refused_ago(&member.pod.uid, &patch, now).is_some_and(|ago| ago < REFUSED_PAUSE);
-        if !may || recently || self.spend(member, resize.disruption, ledger).is_err() {
-            return None;
-        }
-        let annotate = resize_patch::annotate(member.running, self.spec, now);
-        let what = What::Resize { resize: patch, annotate, attempt: self.attempt(member.running) };
-        Some(self.act_on(member, what, Why::BoostExpired, resize.disruption))
-    }
-
-    /// Gives pods back what they had before they were resized and killed; gives the others.
-    fn revert_killed<'m>(&mut self, members: Vec<&'m Member<'m>>, ledger: &mut Ledger) -> Vec<&'m Member<'m>> {
-        let mut others = Vec::with_capacity(members.len());
-        for member in members {
-            let own = size::own_recommendation(&self.recommendation, member.running, self.spec, &self.limits);
-            let back = revert::wanted_back(member.pod, member.running, &own);
-            let Some(back) = back.filter(|_| member.pending.is_none() && member.group.is_some()) else {
-                others.push(member);
-                continue;
-            };
-            let resize = Resize::new(member.running, back);
-            let patch = resize_patch::resize(member.running, &resize.wanted);
-            let recently = self.context.memory.refused_ago(&member.pod.uid, &patch, self.context.now).is_some();
-            if !recently && resize.is_change && self.spend(member, resize.disruption, ledger).is_ok() {
-                let annotate = revert::annotate(self.context.now);
-                let what = What::Resize { resize: patch, annotate, attempt: self.attempt(member.running) };
-                ledger.plan.acts.push(self.act_on(member, what, Why::Revert, resize.disruption));
-            } else {
-                others.push(member);
-            }
-        }
-        others
     }
 }
 

@@ -76,17 +76,17 @@ fn duration(name: &'static str, text: &str) -> Result<Duration, WindowError> {
 }
 
 impl Window {
-    /// Nothing where something may be begun now, else after how long that is so; [`Duration::MAX`] where it never is again.
-    pub fn opens_in(&self, now: Timestamp) -> Option<Duration> {
+    /// For how long something may still be begun; or after how long it may, [`Duration::MAX`] where it never may again.
+    pub fn open_for(&self, now: Timestamp) -> Result<Duration, Duration> {
         let local = now.to_zoned(self.zone.clone());
         let last = self.opens.find_previous_occurrence(&local, true).ok();
         let since = last.and_then(|last| Duration::try_from(now.duration_since(last.timestamp())).ok());
-        if since.is_some_and(|since| since < self.usable) {
-            return None;
+        if let Some(since) = since.filter(|since| *since < self.usable) {
+            return Ok(self.usable.saturating_sub(since));
         }
         let next = self.opens.find_next_occurrence(&local, false).ok();
         let until = next.and_then(|next| Duration::try_from(next.timestamp().duration_since(now)).ok());
-        Some(until.filter(|_| !self.usable.is_zero()).unwrap_or(Duration::MAX))
+        Err(until.filter(|_| !self.usable.is_zero()).unwrap_or(Duration::MAX))
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
     /// In how many minutes it is open.
     fn check(window: &str, now: &str, expected: Option<u64>) {
         let window: Window = window.parse().expect("a window");
-        let opens_in = window.opens_in(now.parse().expect("a time"));
+        let opens_in = window.open_for(now.parse().expect("a time")).err();
         assert_eq!(opens_in, expected.map(Duration::from_mins), "{now}");
     }
 
@@ -121,6 +121,14 @@ mod tests {
         // Two o'clock comes twice that night in New York; the window opens at the first.
         check("30 1 * * SUN; for=30m; zone=America/New_York", "2026-11-01T05:45:00Z", None);
         check("30 1 * * SUN; for=30m; zone=America/New_York", "2026-11-01T05:15:00Z", Some(15));
+    }
+
+    #[test]
+    fn it_is_known_when_it_closes() {
+        let window: Window = NIGHTS.parse().expect("a window");
+        let left = |now: &str| window.open_for(now.parse().expect("a time")).ok();
+        assert_eq!(left("2026-01-03T01:00:00Z"), Some(Duration::from_mins(225)));
+        assert_eq!(left("2026-01-03T04:44:59Z"), Some(Duration::from_secs(1)));
     }
 
     #[test]

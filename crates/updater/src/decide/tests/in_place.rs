@@ -141,6 +141,56 @@ fn a_restart_needs_the_budgets_that_an_eviction_needs() {
     assert_eq!(decided(&world, &mut Memory::default()).len(), 0);
 }
 
+/// Resizes of memory restart the container.
+fn restarting(pod: &mut Value) {
+    pod["spec"]["containers"][0]["resizePolicy"] =
+        json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]);
+}
+
+#[test]
+fn a_resize_that_the_kubelet_refused_is_replaced_only_within_the_budget() {
+    let mut world = world("InPlace", 2);
+    let refused = |pod: &mut Value| {
+        restarting(pod);
+        pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!("200Mi");
+        add_condition(pod, pending("Infeasible", "2026-01-01T12:00:00Z"));
+    };
+    world.pod_with("web", "web-0", &json!({}), refused);
+    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
+    let plan = world.decide(&mut Memory::default());
+    assert_eq!((plan.acts.len(), World::reasons(&plan)), (0, vec![SkipReason::NoRoom]), "only one of two serves");
+    world.pod("web", "web-1", &json!({"cpu": "1"}));
+    assert_eq!(decided(&world, &mut Memory::default()), [to_a_core()]);
+}
+
+#[test]
+fn a_resize_that_meets_too_many_requests_is_tried_again_later() {
+    let mut world = world("InPlaceOrRecreate", 1);
+    let mut memory = Memory::default();
+    assert_eq!(round(&world, &mut memory, &Outcome::TooMany { retry_after: None }), [to_a_core()]);
+    let plan = world.decide(&mut memory);
+    assert_eq!((plan.acts.len(), World::reasons(&plan)), (0, vec![SkipReason::BackingOff]));
+    assert_eq!(plan.wake_in, Some(Duration::from_secs(1)));
+    world.now.steady += Duration::from_secs(1);
+    assert_eq!(decided(&world, &mut memory), [to_a_core()]);
+}
+
+#[test]
+fn nothing_is_looked_at_every_second_for_what_only_a_change_can_help() {
+    // Too few pods for an eviction.
+    let mut world = world("InPlaceOrRecreate", 2);
+    world.pod_with("web", "web-0", &json!({}), |pod| add_condition(pod, pending("Deferred", "2026-01-01T08:00:00Z")));
+    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
+    let plan = world.decide(&mut Memory::default());
+    assert_eq!((World::reasons(&plan), plan.wake_in), (vec![SkipReason::AlreadyAsked], None));
+
+    world.pod("web", "web-0", &json!({}));
+    let mut memory = Memory::default();
+    assert_eq!(round(&world, &mut memory, &Outcome::Rejected), [to_a_core()]);
+    let plan = world.decide(&mut memory);
+    assert_eq!((World::reasons(&plan), plan.wake_in), (vec![SkipReason::NoRoom], None));
+}
+
 #[test]
 fn nodes_that_have_as_much_are_not_tried_again() {
     let mut world = world("InPlace", 2);
@@ -178,7 +228,8 @@ fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
     };
     world.boost("web", 60);
     boost(&mut world, "2026-01-01T11:59:30Z");
-    assert!(decided(&world, &mut Memory::default()).is_empty());
+    let plan = world.decide(&mut Memory::default());
+    assert_eq!((plan.acts.len(), plan.wake_in), (0, Some(Duration::from_secs(30))));
     boost(&mut world, "2026-01-01T11:58:30Z");
     let plan = world.decide(&mut Memory::default());
     let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
@@ -224,6 +275,49 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
     assert_eq!(World::reasons(&plan), [SkipReason::Reverted]);
 }
 
+/// A pod that asks for so much memory, had 300 MiB until noon, and was killed half a minute later.
+fn killed(world: &mut World, memory: &str, change: impl FnOnce(&mut Value)) {
+    let note = r#"{"at":"2026-01-01T12:00:00Z","containers":{"app":{"requests":{"memory":"300Mi"}}}}"#;
+    world.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
+    world.pod_with("web", "web-0", &json!({}), |pod| {
+        pod["metadata"]["annotations"] = json!({"plimsoll.dev/resized-from": note});
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1", "memory": memory}});
+        pod["status"]["containerStatuses"] = json!([{
+            "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
+            "lastState": {"terminated": {
+                "exitCode": 137, "reason": "OOMKilled",
+                "startedAt": "2026-01-01T12:00:01Z", "finishedAt": "2026-01-01T12:00:30Z",
+            }},
+        }]);
+        change(pod);
+    });
+}
+
+#[test]
+fn memory_is_given_back_with_a_restart_only_within_the_budget() {
+    let mut world = world("InPlaceOrRecreate", 2);
+    killed(&mut world, "100Mi", restarting);
+    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
+    assert_eq!(decided(&world, &mut Memory::default()).len(), 0, "it is the only one that serves");
+    killed(&mut world, "100Mi", |pod| {
+        restarting(pod);
+        pod["status"]["conditions"][0]["status"] = json!("False");
+    });
+    assert_eq!(decided(&world, &mut Memory::default()).len(), 1, "it does not serve anyhow");
+}
+
+#[test]
+fn a_pod_that_got_more_than_it_had_gets_nothing_back_and_begins_anew() {
+    let mut world = world("InPlaceOrRecreate", 1);
+    killed(&mut world, "400Mi", |_| ());
+    let plan = world.decide(&mut Memory::default());
+    let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
+    assert_eq!((act.why, what(act)), (Why::QuickOom, to_a_core()));
+    let What::Resize { annotate, .. } = &act.what else { panic!("a resize") };
+    let annotate = serde_json::to_string(annotate).expect("a patch");
+    assert!(annotate.contains("2026-01-01T12:01:00Z") && annotate.contains("400Mi"), "{annotate}");
+}
+
 #[test]
 fn nothing_is_done_outside_the_maintenance_window() {
     let mut world = world("Recreate", 1);
@@ -267,11 +361,19 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
         assert_eq!(plan.rooms.iter().map(|room| room.way.clone()).collect::<Vec<_>>(), rooms);
     };
     let batch = Way::Neighbours(vec![cluster::ObjectKey::new("shop", "batch-0")]);
+    let other = Way::Neighbours(vec![cluster::ObjectKey::new("shop", "batch-1")]);
     check(&world, 0, &[]);
     world.settings.make_room = MakeRoom::DryRun;
     check(&world, 0, std::slice::from_ref(&batch));
     world.settings.make_room = MakeRoom::On;
     check(&world, 1, &[batch]);
+    let mut memory = Memory::default();
+    let plan = world.decide(&mut memory);
+    for act in plan.acts.iter().filter(|act| act.why == Why::MakeRoom) {
+        memory.begin(act, world.now);
+        memory.end(act, &Outcome::TooMany { retry_after: None }, world.now);
+    }
+    assert_eq!(world.decide(&mut memory).rooms.first().map(|room| room.way.clone()), Some(other), "that one rests");
     world.settings.min_replicas = 3;
     world.autoscaler("batch", &json!({}));
     check(&world, 1, &[Way::Neighbours(vec![cluster::ObjectKey::new("shop", "bank-0")])]);
@@ -279,4 +381,34 @@ fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
     check(&world, 1, &[Way::Move]);
     world.delete("batch-0");
     check(&world, 0, &[]);
+}
+
+#[test]
+fn of_neighbours_under_one_budget_one_at_a_time_goes() {
+    let mut world = world("InPlace", 1);
+    world.recommend("web", "2");
+    let content = json!({"cpu": "1"});
+    for app in ["batch", "bank"] {
+        world.deployment(app, 2, &json!({"minReplicas": 1}));
+        for index in 0..2 {
+            world.pod(app, &format!("{app}-{index}"), &content);
+        }
+    }
+    world.pod_with("web", "web-0", &json!({"cpu": "2"}), |pod| {
+        add_condition(pod, pending("Deferred", "2026-01-01T11:59:00Z"));
+    });
+    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}});
+    let node: v1::Node = serde_json::from_value(node).expect("a node");
+    world.view.nodes.apply(std::sync::Arc::new(Node::trim(node)));
+    world.settings.make_room = MakeRoom::On;
+    let made = |world: &World| {
+        let plan = world.decide(&mut Memory::default());
+        (plan.rooms.len(), plan.acts.iter().filter(|act| act.why == Why::MakeRoom).count())
+    };
+    assert_eq!(made(&world), (1, 2), "two are needed");
+    world.budget("web", 1);
+    let budget = world.view.disruption_budgets.iter().next().expect("it is there");
+    let budget = cluster::DisruptionBudget { selector: "app in (batch,bank)".parse(), ..budget.as_ref().clone() };
+    world.view.disruption_budgets.apply(std::sync::Arc::new(budget));
+    assert_eq!(made(&world), (0, 0), "one alone would go in vain");
 }

@@ -104,6 +104,18 @@ impl World {
         self.view.autoscalers.apply(Arc::new(autoscaler));
     }
 
+    /// So much CPU is recommended from now on, and no other.
+    pub(super) fn recommend(&mut self, name: &str, cpu: &str) {
+        self.change_autoscaler(name, |autoscaler| {
+            let mut object = serde_json::to_value(&autoscaler.object).expect("an autoscaler");
+            let container = &mut object["status"]["recommendation"]["containerRecommendations"][0];
+            for bound in ["target", "lowerBound", "upperBound"] {
+                container[bound]["cpu"] = json!(cpu);
+            }
+            autoscaler.object = api::vpa::parse(object).expect("an autoscaler");
+        });
+    }
+
     pub(super) fn annotate(&mut self, name: &str, key: &str, value: &str) {
         let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
         self.change_autoscaler(name, |autoscaler| autoscaler.object.metadata.annotations = Some(annotations));
