@@ -39,7 +39,7 @@ pub struct Signs<'a> {
     pub webhook: &'a View,
 }
 
-/// Why nothing may be done at this moment;
+/// Until when something may be done, where the webhook has a say in it; or why nothing may be at this moment.
 pub fn hold(
     signs: &Signs<'_>,
     holding: &Holding,

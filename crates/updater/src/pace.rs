@@ -16,7 +16,7 @@ pub struct Limits {
     pub namespace: Option<(f64, u32)>,
 }
 
-/// Namespaces whose tokens are remembered. Above that, those that have been full again for the longest are forgotten.
+/// Namespaces whose tokens are remembered. Above that, those that have all their tokens again are forgotten.
 const MOST_NAMESPACES: usize = 10_000;
 
 /// Tokens of one kind of act.

@@ -72,7 +72,7 @@ impl Drop for Term {
     /// A standby is alive without doing anything.
     fn drop(&mut self) {
         self.tell.activity.expect_nothing();
-        self.tell.metrics.queue(0, 0);
+        self.tell.metrics.stand_down();
     }
 }
 
@@ -98,6 +98,8 @@ pub(crate) struct Term {
     due: Option<Instant>,
     /// When the next one may begin.
     rested: Instant,
+    /// Until when the webhook is taken to live, where that matters.
+    stands_until: Option<Instant>,
     /// When something that waits may go on.
     turn: Option<Instant>,
     /// Since when there has always been something to do.
@@ -132,6 +134,7 @@ impl Term {
             running: JoinSet::new(),
             due: Some(now),
             rested: now,
+            stands_until: None,
             turn: None,
             round: None,
             said: None,
@@ -146,8 +149,9 @@ impl Term {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
+                // Who throws the switch waits for nothing, and while it is on a pass costs little.
+                changed = self.senses.control.changed() => { changed?; self.pass(); }
                 Some(done) = self.running.join_next() => self.done(done?),
-                changed = self.senses.control.changed() => { changed?; self.soon(); }
                 changed = self.senses.webhook.changed() => { changed?; self.soon(); }
                 changed = self.senses.view.changed() => { changed?; self.soon(); }
                 () = heard(&mut self.senses.feed) => { self.listen(); self.soon(); }
@@ -214,8 +218,9 @@ impl Term {
         self.rested = ended + (ended - began) * REST;
         self.due = Some(began + wake_in.map_or(self.rules.interval, |wake_in| wake_in.min(self.rules.interval)));
         // The webhook may fall silent without anything that changes.
-        if let Some(until) = stands_until {
-            self.due_at(Instant::from_std(until).max(self.rested));
+        self.stands_until = stands_until.map(Instant::from_std);
+        if let Some(until) = self.stands_until {
+            self.due_at(until);
         }
         self.due = self.due.map(|due| due.max(self.rested));
     }
@@ -246,6 +251,9 @@ impl Term {
         self.turn = None;
         let mut held_back = VecDeque::new();
         let now = Instant::now();
+        if self.stands_until.is_some_and(|until| until <= now) {
+            self.waiting.clear();
+        }
         while self.running.len() < self.rules.concurrency {
             let Some(act) = self.waiting.pop_front() else { break };
             match self.may_go(&act, now.into_std()) {
@@ -254,7 +262,8 @@ impl Term {
                     let time = now + wait;
                     self.turn = Some(self.turn.map_or(time, |turn| turn.min(time)));
                     held_back.push_back(act);
-                    if self.rules.limits.namespace.is_none() {
+                    // Where only the requests are limited, nothing behind it goes sooner.
+                    if self.rules.limits == Limits::default() {
                         break;
                     }
                 }
@@ -274,9 +283,8 @@ impl Term {
 
     /// Takes what an act needs of all limits, or nothing of any and says how long to wait.
     fn may_go(&mut self, act: &Act, now: std::time::Instant) -> Result<(), Duration> {
-        let is_urgent = matches!(act.why, Why::QuickOom | Why::Revert);
         let mut requests = self.rules.requests;
-        let wait = if is_urgent { requests.take_urgent(now) } else { requests.take(now) };
+        let wait = if act.why.is_urgent() { requests.take_urgent(now) } else { requests.take(now) };
         if !wait.is_zero() {
             return Err(wait);
         }
