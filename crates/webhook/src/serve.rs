@@ -77,14 +77,13 @@ async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Respo
         // Upstream's reply, after which the API server does as its failure policy says.
         return StatusCode::OK.into_response();
     }
-    let underway = reviews.load.begin();
     let mut timer = reviews.metrics.timer();
     let body = match bodies.read(request.into_body()).await {
         Ok(body) => body,
         Err(refused) => return refused.into_response(),
     };
     timer.step("read_request");
-    let answer = if underway.is_too_much() {
+    let answer = if reviews.load.is_too_much() {
         reviews.metrics.shed();
         decide::unchanged(&body)
     } else {
@@ -95,4 +94,50 @@ async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Respo
     timer.step("build_response");
     reviews.metrics.answered(&answer, timer.total());
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, Bytes};
+    use futures::stream;
+    use serde_json::{Value, json};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    fn request(body: Body) -> Request {
+        let builder = Request::post("/").header(header::CONTENT_TYPE, "application/json");
+        builder.body(body).expect("a request")
+    }
+
+    #[tokio::test]
+    async fn bodies_that_do_not_come_keep_nobody_from_an_answer_in_full() {
+        let reviews = Reviews {
+            view: watch::channel(View::default()).1,
+            heard: None,
+            settings: Arc::default(),
+            metrics: Metrics::register(&prometheus::Registry::new()).expect("names are valid"),
+            load: Load::default(),
+            leaving: CancellationToken::new(),
+        };
+        let router = reviews.router();
+        let mut open = tokio::task::JoinSet::new();
+        for _ in 0..5000 {
+            let never = Body::from_stream(stream::pending::<Result<Bytes, std::convert::Infallible>>());
+            open.spawn(router.clone().oneshot(request(never)));
+        }
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+        let review = json!({"request": {
+            "uid": "1", "operation": "CREATE",
+            "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
+            "object": {"spec": {"updatePolicy": {"updateMode": "Never"}}},
+        }});
+        let answer = router.oneshot(request(review.to_string().into())).await.expect("an answer");
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
+        let answer: Value = serde_json::from_slice(&body).expect("a review");
+        assert_eq!(answer["response"]["allowed"], false, "{answer}");
+        assert!(open.try_join_next().is_none(), "the others are still open");
+    }
 }
