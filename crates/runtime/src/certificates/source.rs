@@ -48,6 +48,8 @@ pub enum Certificates {
         bundle: Option<String>,
         /// Whether changes are taken up.
         follow: bool,
+        /// Why the files, as they are now, cannot be served.
+        trouble: Option<String>,
     },
 }
 
@@ -68,7 +70,7 @@ impl Source {
                     Some(path) => Some(read(path).await?),
                     None => None,
                 };
-                Ok(Certificates::Files { tls, authorities, bundle, follow })
+                Ok(Certificates::Files { tls, authorities, bundle, follow, trouble: None })
             }
         }
     }
@@ -127,11 +129,14 @@ impl Certificates {
                 }
             }
             Self::Files { follow: false, .. } => {}
-            Self::Files { tls, authorities, bundle, .. } => {
+            Self::Files { tls, authorities, bundle, trouble, .. } => {
                 let reloaded = tls.reload().await;
-                if !matches!(reloaded, Reload::Unchanged) {
+                let kept = if let Reload::Kept(error) = &reloaded { Some(error.to_string()) } else { None };
+                // Files that cannot be used are found at every look, and said once.
+                if matches!(reloaded, Reload::Replaced) || kept.is_some() && kept != *trouble {
                     tracing::info!("New certificate found, reloading");
                 }
+                *trouble = kept;
                 if let Some(path) = authorities {
                     let found = read(path).await?;
                     if !found.trim().is_empty() {

@@ -75,7 +75,9 @@ impl ServingArgs {
         if !manage_certificates {
             let files =
                 TlsFiles { certificate: serving_cert_file, private_key: serving_private_key, authorities: None };
-            let authorities = Some(client_ca_file).filter(|path| !path.as_os_str().is_empty());
+            // Who registers nothing needs no authorities, and may well not have them.
+            let authorities =
+                Some(client_ca_file).filter(|path| registration.is_some() && !path.as_os_str().is_empty());
             return Ok(Source::Files(Files { files, authorities, follow: reload_cert, serving }));
         }
         ensure!(
