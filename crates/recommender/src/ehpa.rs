@@ -50,6 +50,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) pods: &'a [Arc<Pod>],
     /// The autoscalers of its namespace that concern it: its own, those of its target, and the one of the name that its own gets.
     pub(crate) autoscalers: &'a [Arc<Whole<HorizontalPodAutoscaler>>],
+    /// The name of an older object that scales the same workload, if there is one.
+    pub(crate) elder: Option<&'a str>,
     /// The prediction of its name.
     pub(crate) prediction: Option<&'a TimeSeriesPrediction>,
     /// The substitute of its name.

@@ -2,9 +2,13 @@
 //!
 //! Two autoscalers of the same pods make each other stop (`AmbiguousSelector`), so there must never be a second one. One that nobody controls
 //! and that scales the same workload becomes the object's own, under the name that it has: the controller manager knows it by that name
-//! and goes on from the count that it last wanted. In a preview nothing may change, so there it stands in the way.
+//! and goes on from the count that it last wanted. In a preview nothing may change, so there it stands in the way. Of several objects
+//! for the same workload only the oldest gets one: their autoscalers would not yet be there to be seen by each other.
+
+use std::collections::HashMap;
 
 use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, ScaleStrategy};
+use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt as _;
 
@@ -35,6 +39,10 @@ pub(super) fn find<'a>(seen: &Seen<'a>) -> Found<'a> {
     if let Some(own) = own(seen) {
         return Found::Own(own);
     }
+    if let Some(elder) = seen.elder {
+        let message = format!("the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload");
+        return Found::Blocked(Problem::new("FailedReconcileHPA", message));
+    }
     let live =
         seen.autoscalers.iter().map(|whole| &whole.object).filter(|other| other.metadata.deletion_timestamp.is_none());
     let same: Vec<_> = live.filter(|autoscaler| scales_the_same(autoscaler, seen.object)).collect();
@@ -64,10 +72,53 @@ pub(super) fn concerns(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveH
         || autoscaler.name_any() == names::owned_name(object)
 }
 
+/// For each workload the oldest of the objects that scale it.
+pub(super) fn eldest<'a>(
+    objects: impl Iterator<Item = &'a EffectiveHorizontalPodAutoscaler>,
+) -> HashMap<Workload, &'a EffectiveHorizontalPodAutoscaler> {
+    let mut eldest: HashMap<Workload, &EffectiveHorizontalPodAutoscaler> = HashMap::new();
+    for object in objects {
+        let known = eldest.entry(workload(object)).or_insert(object);
+        if age(object) < age(known) {
+            *known = object;
+        }
+    }
+    eldest
+}
+
+/// The name of the object among these that goes before an object.
+pub(super) fn elder_of<'a>(
+    object: &EffectiveHorizontalPodAutoscaler,
+    eldest: &HashMap<Workload, &'a EffectiveHorizontalPodAutoscaler>,
+) -> Option<&'a str> {
+    let eldest = eldest.get(&workload(object)).copied().filter(|eldest| age(eldest) != age(object))?;
+    eldest.metadata.name.as_deref()
+}
+
+/// Namespace, group, kind and name of a workload.
+pub(super) type Workload = [String; 4];
+
+fn workload(object: &EffectiveHorizontalPodAutoscaler) -> Workload {
+    let target = &object.spec.scale_target_ref;
+    let namespace = object.namespace().unwrap_or_default();
+    [namespace, group(&target.api_version).unwrap_or_default().to_owned(), target.kind.clone(), target.name.clone()]
+}
+
+/// The API server keeps whole seconds.
+fn age(object: &EffectiveHorizontalPodAutoscaler) -> (Option<Timestamp>, &str) {
+    (
+        object.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        object.metadata.name.as_deref().unwrap_or_default(),
+    )
+}
+
+fn group(api_version: &str) -> Option<&str> {
+    api_version.rsplit_once('/').map(|(group, _)| group)
+}
+
 /// The version of the group may differ.
 fn scales_the_same(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     let wanted = &object.spec.scale_target_ref;
-    let group = |api_version: &str| api_version.rsplit_once('/').map(|(group, _)| group.to_owned());
     let target = &autoscaler.spec.scale_target_ref;
     target.kind == wanted.kind
         && target.name == wanted.name

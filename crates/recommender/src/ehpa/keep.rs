@@ -52,6 +52,7 @@ pub(crate) struct Keeper {
 struct Scene {
     object: Arc<Whole<EffectiveHorizontalPodAutoscaler>>,
     autoscalers: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
+    elder: Option<String>,
     prediction: Option<Arc<Whole<TimeSeriesPrediction>>>,
     substitute: Option<Arc<Whole<Substitute>>>,
 }
@@ -125,8 +126,9 @@ impl Keeper {
             by_namespace.entry(&autoscaler.key.namespace).or_default().push(autoscaler);
         }
         let live = seen.effective_autoscalers.iter();
-        let live = live.filter(|whole| whole.object.metadata.deletion_timestamp.is_none());
-        let mine = live.filter(|whole| super::names::recommender(&whole.object) == self.recommender);
+        let live: Vec<_> = live.filter(|whole| whole.object.metadata.deletion_timestamp.is_none()).collect();
+        let eldest = super::adopt::eldest(live.iter().map(|whole| &whole.object));
+        let mine = live.into_iter().filter(|whole| super::names::recommender(&whole.object) == self.recommender);
         let scene = |object: &Arc<Whole<EffectiveHorizontalPodAutoscaler>>| {
             let owned = ObjectKey::new(&object.key.namespace, super::names::owned_name(&object.object));
             let others = by_namespace.get(object.key.namespace.as_str()).into_iter().flatten();
@@ -134,6 +136,7 @@ impl Keeper {
             Scene {
                 object: Arc::clone(object),
                 autoscalers: concerning.map(|other| Arc::clone(other)).collect(),
+                elder: super::adopt::elder_of(&object.object, &eldest).map(str::to_owned),
                 prediction: seen.predictions.get(&owned).cloned(),
                 substitute: seen.substitutes.get(&owned).cloned(),
             }
@@ -151,6 +154,7 @@ impl Keeper {
             target: target.as_ref().map_err(String::as_str),
             pods: &pods,
             autoscalers: &scene.autoscalers,
+            elder: scene.elder.as_deref(),
             prediction: scene.prediction.as_deref().map(|whole| &whole.object),
             substitute: scene.substitute.as_deref().map(|whole| &whole.object),
             propagation: &self.propagation,
@@ -300,6 +304,7 @@ impl Scene {
         };
         same_object
             && self.autoscalers == other.autoscalers
+            && self.elder == other.elder
             && self.prediction == other.prediction
             && self.substitute.as_ref().map(|whole| &whole.object.spec)
                 == other.substitute.as_ref().map(|whole| &whole.object.spec)

@@ -19,6 +19,7 @@ struct Stage {
     target: Result<Target, String>,
     pods: Vec<Arc<Pod>>,
     autoscalers: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
+    elder: Option<&'static str>,
     prediction: Option<TimeSeriesPrediction>,
     propagation: Propagation,
 }
@@ -51,6 +52,7 @@ impl Stage {
             target: Ok(Target { spec_replicas: 3, status_replicas: 3, selector: "run=php-apache".to_owned() }),
             pods: ["one", "two"].map(|name| Arc::new(pod(name, Phase::Running))).to_vec(),
             autoscalers: Vec::new(),
+            elder: None,
             prediction: None,
             propagation: Propagation::default(),
         }
@@ -105,6 +107,7 @@ impl Stage {
             target: self.target.as_ref().map_err(String::as_str),
             pods: &self.pods,
             autoscalers: &self.autoscalers,
+            elder: self.elder,
             prediction: self.prediction.as_ref(),
             substitute: None,
             propagation: &self.propagation,
@@ -444,4 +447,31 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
         status(&later.seen(), &[], true).conditions.into_iter().map(|condition| condition.kind).collect();
     assert_eq!(kinds, ["Ready"]);
     assert_eq!(json_of(&status(&later.seen(), &[], true))["lastScaleTime"], "2026-01-01T00:00:10Z");
+}
+
+#[test]
+fn of_objects_for_the_same_workload_only_the_oldest_gets_an_autoscaler() {
+    let object = |name: &str, created: &str, api_version: &str| {
+        let mut object = Stage::new(&json!({})).object;
+        object.metadata.name = Some(name.to_owned());
+        object.metadata.creation_timestamp = serde_json::from_value(json!(created)).expect("a time");
+        api_version.clone_into(&mut object.spec.scale_target_ref.api_version);
+        object
+    };
+    let objects = [
+        object("b", "2026-01-01T00:00:00Z", "apps/v1"),
+        object("a", "2026-01-01T00:00:00Z", "apps/v1beta2"),
+        object("aa", "2026-01-01T00:00:01Z", "apps/v1"),
+        object("c", "2026-01-02T00:00:00Z", "other/v1"),
+    ];
+    let eldest = super::adopt::eldest(objects.iter());
+    let elders = objects.each_ref().map(|object| super::adopt::elder_of(object, &eldest));
+    assert_eq!(elders, [Some("a"), None, Some("a"), None]);
+
+    let mut stage = Stage::new(&json!({}));
+    stage.elder = Some("a");
+    let plan = stage.plan();
+    assert_eq!((plan.autoscaler.as_ref(), reasons(&plan)), (None, vec!["FailedReconcileHPA"]));
+    let own = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
+    assert!(stage.autoscaler(own).plan().autoscaler.is_some(), "what it has it keeps");
 }
