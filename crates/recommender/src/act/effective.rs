@@ -22,6 +22,9 @@ use serde_json::{Value, json};
 use super::event::CONTROLLER;
 use crate::ehpa::Target;
 
+/// How often an object that others write at the same time is tried to be written.
+const TRIES: u32 = 4;
+
 /// Writes on behalf of effective autoscalers.
 #[derive(Clone)]
 pub(crate) struct Writer {
@@ -81,8 +84,22 @@ impl Writer {
         Ok(Api::namespaced_with(self.client.clone(), &namespace, &resource))
     }
 
-    /// Makes an object as it should be. `adopts` says that it may be nobody's until now.
+    /// Makes an object as it should be. `adopts` says that it may be nobody's until now. Where somebody else writes it meanwhile, as
+    /// the controller manager does with the status of autoscalers, it is read and changed anew.
     pub(crate) async fn put<K>(&self, wanted: &K, adopts: bool) -> Result<Put, Error>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        for _ in 1..TRIES {
+            match self.try_put(wanted, adopts).await {
+                Err(Error::Api(answer)) if answer.code == 409 && answer.message != somebody_elses(wanted) => {}
+                put => return put,
+            }
+        }
+        self.try_put(wanted, adopts).await
+    }
+
+    async fn try_put<K>(&self, wanted: &K, adopts: bool) -> Result<Put, Error>
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
@@ -94,7 +111,7 @@ impl Writer {
             return api.create(&post(), &object).await.map(|_| Put::Created);
         };
         if !may_change(&there, wanted.meta().owner_references.as_deref().unwrap_or_default(), adopts) {
-            return Err(refused(&format!("{} {name} is somebody else's", K::kind(&()))));
+            return Err(refused(&somebody_elses(wanted)));
         }
         let changed = merged(there.clone(), wanted.meta(), &body["spec"]);
         if changed == there {
@@ -214,6 +231,10 @@ fn merged(mut there: DynamicObject, wanted: &kube::core::ObjectMeta, spec: &Valu
     }
     there.data["spec"] = spec.clone();
     there
+}
+
+fn somebody_elses<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    format!("{} {} is somebody else's", K::kind(&()), object.name_any())
 }
 
 fn refused(message: &str) -> Error {
