@@ -27,8 +27,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The longest pause that the API server may ask for.
 const LONGEST_ASKED: Duration = Duration::from_mins(10);
-/// How long pods that came back as they were are left alone the first time, which is upstream's pace; then twice as long each time.
-const VAIN_PAUSE: Duration = Duration::from_mins(1);
+/// How long pods that came back as they were are left alone the first time, when the webhook may only not have heard yet of what is
+/// recommended; then twice as long each time.
+const VAIN_PAUSE: Duration = Duration::from_secs(1);
 /// How long at most.
 const LONGEST_VAIN_PAUSE: Duration = Duration::from_hours(1);
 
@@ -66,7 +67,7 @@ struct Evicted {
 impl Evicted {
     /// Until when pods that came back as they were are left alone.
     fn until(&self) -> Duration {
-        let pause = VAIN_PAUSE.saturating_mul(1 << self.vain.min(10)).min(LONGEST_VAIN_PAUSE);
+        let pause = VAIN_PAUSE.saturating_mul(1 << self.vain.min(12)).min(LONGEST_VAIN_PAUSE);
         self.last.saturating_add(pause)
     }
 }
