@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
 use kube::core::{PartialObjectMeta, Request, Status};
 use kube::{Client, Error, Resource as _};
-use runtime::Leading;
+use runtime::{Backoff, Leading};
 
 use crate::decide::{Act, Outcome, What};
 
@@ -70,7 +70,7 @@ impl Writer {
     async fn resize(&self, act: &Act, resize: &Patch, annotate: &Patch) -> kube::Result<Outcome> {
         let accepted = self.patch(act, Some("resize"), resize).await?;
         if !annotate.0.is_empty()
-            && let Err(error) = self.patch(act, None, annotate).await
+            && let Err(error) = Backoff::default().retry(|| self.patch(act, None, annotate)).await
         {
             tracing::warn!(pod = %act.pod, %error, "the annotations of a resized pod could not be written");
         }
