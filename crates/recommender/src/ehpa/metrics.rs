@@ -1,7 +1,7 @@
 //! The metrics of the autoscaler that an effective autoscaler owns: the user's own, then what is expected of each of them, then the clock.
 //!
-//! The largest wins, so what is measured is the floor of what is expected. What is expected is there only while it is: a metric that fails would
-//! keep the autoscaler from scaling down. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
+//! The largest wins, so what is measured is the floor of what is expected. What is expected joins when it is there, since a metric that fails keeps
+//! the autoscaler from scaling down; for the same reason it stays when it is not there any more, which Crane's does not. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
     let (object, mut problems) = (seen.object, Vec::new());
     let mut metrics = object.spec.metrics.clone();
     for predictable in predictable(&object.spec.metrics) {
-        if !is_ready(seen, &predictable.identifier) {
+        if !is_expected(seen, &predictable.identifier) {
             continue;
         }
         match wanted(seen, &predictable) {
@@ -68,14 +68,19 @@ pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
     (metrics, problems)
 }
 
-/// Whether there is exactly one series for the whole window.
-fn is_ready(seen: &Seen, identifier: &str) -> bool {
-    let is_on = super::forecast::is_on(seen.object);
-    let status = seen.prediction.filter(|_| is_on).and_then(|prediction| prediction.status.as_ref());
-    let metrics = status.iter().flat_map(|status| &status.prediction_metrics);
-    metrics
-        .into_iter()
-        .any(|metric| metric.resource_identifier == identifier && metric.ready && metric.prediction.len() == 1)
+/// Whether there is exactly one series for the whole window; or there was, and nothing reaches as far now. Then the adapter says
+/// so, and the workload keeps its size for as long.
+fn is_expected(seen: &Seen, identifier: &str) -> bool {
+    if !super::forecast::is_on(seen.object) {
+        return false;
+    }
+    let status = seen.prediction.and_then(|prediction| prediction.status.as_ref());
+    let mut metrics = status.into_iter().flat_map(|status| &status.prediction_metrics);
+    match metrics.find(|metric| metric.resource_identifier == identifier) {
+        Some(metric) if metric.prediction.len() > 1 => false,
+        Some(metric) if metric.ready && metric.prediction.len() == 1 => true,
+        Some(_) | None => before(seen, identifier).is_some(),
+    }
 }
 
 /// The amount per pod that a predicted total is divided by.

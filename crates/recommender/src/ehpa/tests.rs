@@ -221,6 +221,23 @@ fn a_metric_is_scaled_by_in_advance_only_while_it_is_predicted_by_one_series() {
 }
 
 #[test]
+fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down_for_want_of_it() {
+    let expected = Stage::new(&json!({})).predicted(&[("resource.cpu", true, 1)]).plan();
+    let check = |stage: Stage, metrics: usize| {
+        let plan = stage.autoscaler(autoscaler(&expected)).plan();
+        assert_eq!(autoscaler(&plan)["spec"]["metrics"].as_array().map(Vec::len), Some(metrics));
+    };
+    let stage = || Stage::new(&json!({}));
+    check(stage().predicted(&[("resource.cpu", true, 1)]), 2);
+    check(stage().predicted(&[("resource.cpu", false, 1)]), 2);
+    check(stage().predicted(&[("resource.cpu", false, 0)]), 2);
+    check(stage().predicted(&[]), 2);
+    check(stage(), 2);
+    check(stage().predicted(&[("resource.cpu", true, 2)]), 1);
+    check(Stage::new(&json!({"prediction": null})), 1);
+}
+
+#[test]
 fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
     let average = |value: &str| json!({"type": "AverageValue", "averageValue": value});
     let metrics = json!([
