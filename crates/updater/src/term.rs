@@ -196,7 +196,8 @@ impl Term {
             let signs = Signs { view: &view, control: &control, webhook: &webhook };
             let held = hold(&signs, &self.rules.holding, &mut self.pulse, now.wall, began.into_std());
             let (halt, stands_until) = (held.err(), held.ok().flatten());
-            let scene = Scene { view: &view, recommendations: self.ear.heard(), halt, frozen: &frozen(&view) };
+            let (heard, frozen) = (self.ear.over(&view), frozen(&view));
+            let scene = Scene { view: &view, recommendations: &heard, halt, frozen: &frozen };
             let plan = decide(&scene, &mut self.memory, &self.rules.settings, now);
             if halt.is_none() {
                 self.tell.metrics.planned(&plan, &view, &mut self.classes);
