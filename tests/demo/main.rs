@@ -12,6 +12,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
+use e2e::measuring::exit_code;
 use e2e::{eventually, kubectl_in, program, repository};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client};
@@ -35,17 +36,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tokio::select! {
-        result = run() => match result {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("Error: {error:#}");
-                ExitCode::FAILURE
-            }
-        },
-        // The sandbox goes down with this process.
-        _ = tokio::signal::ctrl_c() => ExitCode::from(130),
-    }
+    exit_code(run()).await
 }
 
 async fn run() -> Result<()> {

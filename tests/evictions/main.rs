@@ -6,12 +6,12 @@
 
 mod population;
 
-use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::deployed::{Replica, UPDATER, UPDATER_PORT, deploy_these, leader_with, metric, process, replicas_of, scrape};
+use e2e::measuring::{exit_code, in_sandbox, vpas};
 use e2e::{eventually, kubectl_in, load, program, repository};
 use sandbox::{Options, Sandbox};
 use tokio::time::{Instant, timeout};
@@ -26,37 +26,18 @@ const STOP: [&str; 3] = ["-n", "plimsoll-system", "plimsoll-stop"];
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    tokio::select! {
-        result = run() => match result {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("Error: {error:#}");
-                ExitCode::FAILURE
-            }
-        },
-        // The sandbox goes down with this process.
-        _ = tokio::signal::ctrl_c() => ExitCode::from(130),
-    }
+    exit_code(run()).await
 }
 
 async fn run() -> Result<()> {
-    let vpas = match env::var("VPAS") {
-        Ok(text) => text.parse().with_context(|| format!("VPAS={text}"))?,
-        Err(_) => DEFAULT_VPAS,
-    };
+    let vpas = vpas(DEFAULT_VPAS)?;
     // Twice as many as run at a time: the old ones are still there for a moment.
     let nodes = (2 * vpas * population::REPLICAS).div_ceil(PODS_PER_NODE).max(1);
     let options = Options {
         nodes: nodes.try_into().context("VPAS is too large")?,
         ..Options::new("evictions", program("sandbox")?)
     };
-    let sandbox = Sandbox::up(options, |step| println!("  {step}")).await?;
-    let measured = measure(&sandbox, vpas).await;
-    if measured.is_err() {
-        eprintln!("Logs until now are in {}", sandbox.logs_dir().display());
-    }
-    sandbox.down().await?;
-    measured
+    in_sandbox(options, async |sandbox| measure(sandbox, vpas).await).await
 }
 
 async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {

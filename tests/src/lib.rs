@@ -9,6 +9,7 @@ mod eventually;
 mod following;
 mod kubectl;
 pub mod load;
+pub mod measuring;
 mod namespace;
 
 pub use address::free_address;

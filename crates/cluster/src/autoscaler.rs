@@ -2,6 +2,8 @@
 
 use api::ParseError;
 use api::vpa::{self, VerticalPodAutoscaler};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource as _;
 use kube::core::{DynamicObject, ObjectMeta};
 use model::WorkloadRef;
 
@@ -44,6 +46,18 @@ impl Autoscaler {
             kind: target.kind.clone(),
             namespace: self.key.namespace.clone(),
             name: target.name.clone(),
+        }
+    }
+
+    /// The object as events name what they are about.
+    pub fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(VerticalPodAutoscaler::api_version(&()).into_owned()),
+            kind: Some(VerticalPodAutoscaler::kind(&()).into_owned()),
+            namespace: Some(self.key.namespace.clone()),
+            name: Some(self.key.name.clone()),
+            uid: Some(self.uid().to_owned()),
+            ..ObjectReference::default()
         }
     }
 

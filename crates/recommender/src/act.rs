@@ -136,16 +136,20 @@ fn guarded(autoscaler: &Autoscaler, patch: Patch) -> Patch {
     Patch(std::iter::once(PatchOperation::Test(uid)).chain(patch.0).collect())
 }
 
-/// 422 is both a failed test of the uid and a status that the schema refuses; neither gets better by itself.
 fn classify(error: &Error) -> Outcome {
     match error {
-        Error::Api(status) => match status.code {
-            404 => Outcome::Gone,
-            400 | 413 | 422 => Outcome::Refused,
-            _ => Outcome::Failed,
-        },
-        Error::SerdeError(_) => Outcome::Refused,
+        Error::Api(status) if status.code == 404 => Outcome::Gone,
+        error if is_refused(error) => Outcome::Refused,
         _ => Outcome::Failed,
+    }
+}
+
+/// Whether what was written is at fault, so that writing it again is of no use. 422 is both a failed test of the uid and a status
+/// that the schema refuses; neither gets better by itself.
+fn is_refused(error: &Error) -> bool {
+    match error {
+        Error::Api(status) => matches!(status.code, 400 | 413 | 422),
+        error => matches!(error, Error::SerdeError(_)),
     }
 }
 
@@ -163,6 +167,7 @@ mod tests {
     #[test]
     fn answers_say_whether_another_attempt_may_help() {
         check(404, Outcome::Gone);
+        check(400, Outcome::Refused);
         check(422, Outcome::Refused);
         check(409, Outcome::Failed);
         check(403, Outcome::Failed);

@@ -53,6 +53,7 @@ pub mod severity;
 pub mod shutdown;
 pub mod throttle;
 pub mod tls;
+pub mod upstream;
 
 pub use address::ListenAddress;
 pub use args::{CommonArgs, LeaderElectionArgs};

@@ -19,6 +19,7 @@ use kube::{Client, Error};
 use runtime::Leading;
 use runtime::throttle::Throttle;
 
+use super::is_refused;
 use crate::checkpoint::garbage::{Reason, Useless};
 
 /// How an object is written.
@@ -104,7 +105,7 @@ impl Writer {
         match self.send(key, how, spec, &status).await {
             Ok(()) => Outcome::Written,
             Err(error) => {
-                let outcome = classify(&error);
+                let outcome = if is_refused(&error) { Outcome::Refused } else { Outcome::Failed };
                 tracing::warn!(checkpoint = %key, outcome = outcome.name(), %error, "cannot write the checkpoint");
                 outcome
             }
@@ -200,35 +201,5 @@ impl Writer {
         // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
         let wait = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
         tokio::time::sleep(wait).await;
-    }
-}
-
-fn classify(error: &Error) -> Outcome {
-    match error {
-        Error::Api(answer) if matches!(answer.code, 400 | 413 | 422) => Outcome::Refused,
-        Error::SerdeError(_) => Outcome::Refused,
-        _ => Outcome::Failed,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use kube::core::Status;
-
-    use super::*;
-
-    fn check(code: u16, expected: Outcome) {
-        let status = Status::failure("why", "Reason").with_code(code).boxed();
-        assert_eq!(classify(&Error::Api(status)), expected, "{code}");
-    }
-
-    #[test]
-    fn answers_say_whether_another_attempt_may_help() {
-        check(400, Outcome::Refused);
-        check(422, Outcome::Refused);
-        check(403, Outcome::Failed);
-        check(409, Outcome::Failed);
-        check(429, Outcome::Failed);
-        check(503, Outcome::Failed);
     }
 }

@@ -3,11 +3,9 @@
 //!
 //! They tell people what the condition tells programs, so one that cannot be written is no failure.
 
-use api::vpa::VerticalPodAutoscaler;
 use cluster::Autoscaler;
-use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Client, Resource as _};
 
 use crate::decide::HistoryNews;
 use crate::schedulable::CapNews;
@@ -35,7 +33,7 @@ impl Events {
     }
 
     async fn publish(&self, autoscaler: &Autoscaler, event: &Event) {
-        if let Err(error) = self.0.publish(event, &reference(autoscaler)).await {
+        if let Err(error) = self.0.publish(event, &autoscaler.reference()).await {
             tracing::debug!(autoscaler = %autoscaler.key, reason = event.reason, %error, "cannot write an event");
         }
     }
@@ -59,15 +57,4 @@ fn caps_event(news: CapNews) -> Event {
 
 fn event(type_: EventType, reason: &str, action: &str, note: &str) -> Event {
     Event { type_, reason: reason.to_owned(), note: Some(note.to_owned()), action: action.to_owned(), secondary: None }
-}
-
-fn reference(autoscaler: &Autoscaler) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(VerticalPodAutoscaler::api_version(&()).into_owned()),
-        kind: Some(VerticalPodAutoscaler::kind(&()).into_owned()),
-        namespace: Some(autoscaler.key.namespace.clone()),
-        name: Some(autoscaler.key.name.clone()),
-        uid: Some(autoscaler.uid().to_owned()),
-        ..ObjectReference::default()
-    }
 }

@@ -1,7 +1,6 @@
 //! Events about moved pods: upstream's reasons and words. They tell people what happened, so one that cannot be written is no
 //! failure, and they wait behind everything else.
 
-use api::vpa::VerticalPodAutoscaler;
 use cluster::{Autoscaler, ObjectKey};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -32,7 +31,7 @@ impl News {
         let of_autoscaler = format!("VPA Updater evicted Pod {} to apply resource recommendation.", pod.name);
         [
             Self::normal(pod_reference(pod, uid), "EvictedByVPA", "Evict", note.to_owned()),
-            Self::normal(reference(autoscaler), "EvictedPod", "Evict", of_autoscaler),
+            Self::normal(autoscaler.reference(), "EvictedPod", "Evict", of_autoscaler),
         ]
     }
 
@@ -82,17 +81,6 @@ fn pod_reference(pod: &ObjectKey, uid: &str) -> ObjectReference {
         namespace: Some(pod.namespace.clone()),
         name: Some(pod.name.clone()),
         uid: Some(uid.to_owned()),
-        ..ObjectReference::default()
-    }
-}
-
-fn reference(autoscaler: &Autoscaler) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(VerticalPodAutoscaler::api_version(&()).into_owned()),
-        kind: Some(VerticalPodAutoscaler::kind(&()).into_owned()),
-        namespace: Some(autoscaler.key.namespace.clone()),
-        name: Some(autoscaler.key.name.clone()),
-        uid: Some(autoscaler.uid().to_owned()),
         ..ObjectReference::default()
     }
 }

@@ -1,11 +1,13 @@
 //! Every flag that upstream's updater 1.8 knows, with its default: a Deployment that was written for it starts ours, and means
 //! the same.
 
+use runtime::upstream;
+
 use super::tests::parse;
 use super::{Args, PROGRAM};
 
-/// Source: upstream `docs/flags.md` and `pkg/updater/config`. `v` is set by the program, the others after it by klog.
-const FLAGS: [(&str, &str); 45] = [
+/// Those that not all programs have. Source: upstream `docs/flags.md` and `pkg/updater/config`.
+const OWN: [(&str, &str); 15] = [
     ("updater-interval", "1m0s"),
     ("min-replicas", "2"),
     ("eviction-tolerance", "0.5"),
@@ -20,39 +22,12 @@ const FLAGS: [(&str, &str); 45] = [
     ("pod-update-threshold", "0.1"),
     ("in-recommendation-bounds-eviction-lifetime-threshold", "12h0m0s"),
     ("evict-after-oom-threshold", "10m0s"),
-    ("kubeconfig", ""),
-    ("kube-api-qps", "50"),
-    ("kube-api-burst", "100"),
-    ("profiling", "false"),
-    ("vpa-object-namespace", ""),
-    ("ignored-vpa-object-namespaces", ""),
-    ("feature-gates", ""),
-    ("leader-elect", "false"),
-    ("leader-elect-lease-duration", "15s"),
-    ("leader-elect-renew-deadline", "10s"),
-    ("leader-elect-retry-period", "2s"),
-    ("leader-elect-resource-lock", "leases"),
     ("leader-elect-resource-name", "vpa-updater"),
-    ("leader-elect-resource-namespace", "kube-system"),
-    ("v", "4"),
-    ("add-dir-header", "false"),
-    ("alsologtostderr", "false"),
-    ("legacy-stderr-threshold-behavior", "false"),
-    ("log-backtrace-at", ":0"),
-    ("log-dir", ""),
-    ("log-file", ""),
-    ("log-file-max-size", "1800"),
-    ("logtostderr", "true"),
-    ("one-output", "false"),
-    ("skip-headers", "false"),
-    ("skip-log-headers", "false"),
-    ("stderrthreshold", "0"),
-    ("vmodule", ""),
-    // The same once more, as klog spells them.
-    ("log_backtrace_at", ":0"),
-    ("log_file_max_size", "1800"),
-    ("skip_log_headers", "false"),
 ];
+
+fn flags() -> impl Iterator<Item = (&'static str, &'static str)> {
+    OWN.into_iter().chain(upstream::FLAGS)
+}
 
 fn shown(words: &[String]) -> String {
     let words = std::iter::once("updater".to_owned()).chain(words.iter().cloned());
@@ -64,7 +39,7 @@ fn shown(words: &[String]) -> String {
 fn every_flag_of_upstream_is_known_and_has_upstreams_default() {
     let nothing = shown(&[]);
     let mut all = Vec::new();
-    for (flag, default) in FLAGS {
+    for (flag, default) in flags() {
         let word = format!("--{flag}={default}");
         assert_eq!(shown(std::slice::from_ref(&word)), nothing, "{word}");
         all.push(word);
