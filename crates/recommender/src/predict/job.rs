@@ -29,6 +29,8 @@ const DAY: u32 = 86_400;
 const OWN_HISTORY: u32 = 14 * DAY;
 const OWN_SLOT: u32 = 300;
 const HOUR: u32 = 3600;
+/// The longest window: what repeats, repeats within a week.
+const LONGEST_WINDOW: u32 = 7 * DAY;
 
 /// An object as it is forecast.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,14 +144,21 @@ impl<'a> Annotations<'a> {
 
 impl Job {
     pub(super) fn new(key: ObjectKey, object: &TimeSeriesPrediction, annotations: Annotations<'_>) -> Self {
-        let window = object.spec.prediction_window_seconds;
-        let metrics = object.spec.prediction_metrics.iter();
+        let window = u32::try_from(object.spec.prediction_window_seconds).unwrap_or_default();
+        let metrics = object.spec.prediction_metrics.iter().map(|metric| {
+            let mut job = metric_job(object, metric, annotations);
+            if window > LONGEST_WINDOW {
+                let cut = "predictionWindowSeconds is more than a week, which is what is forecast";
+                job.note = Some(job.note.map_or(cut.to_owned(), |note| format!("{note}; {cut}")));
+            }
+            job
+        });
         Self {
             key,
             uid: object.uid().unwrap_or_default(),
             generation: object.metadata.generation.unwrap_or_default(),
-            window_seconds: u32::try_from(window).unwrap_or_default().clamp(1, 7 * DAY),
-            metrics: metrics.map(|metric| metric_job(object, metric, annotations)).collect(),
+            window_seconds: window.clamp(1, LONGEST_WINDOW),
+            metrics: metrics.collect(),
         }
     }
 }
@@ -249,6 +258,20 @@ mod tests {
         check(&[(METHOD, "theirs")], &dsp(), ("own", 60, 14 * DAY), wrong);
         let wrong = "annotation plimsoll.dev/forecast-quantile: \"max\" is none of expected, p90, p95 and p99";
         check(&[(QUANTILE, "max")], &dsp(), ("own", 60, 14 * DAY), wrong);
+    }
+
+    #[test]
+    fn a_window_of_more_than_a_week_is_cut_and_that_is_said() {
+        for (days, expected, is_cut) in [(7, 7, false), (8, 7, true)] {
+            let metric = json!({"resourceIdentifier": "a", "type": "ResourceQuery", "resourceQuery": "cpu"});
+            let object = json!({"metadata": {"name": "web"}, "spec": {
+                "predictionMetrics": [metric], "targetRef": {"name": "web"}, "predictionWindowSeconds": days * DAY,
+            }});
+            let object: TimeSeriesPrediction = serde_json::from_value(object).expect("an object");
+            let annotations = Annotations { own: &BTreeMap::new(), owner: None };
+            let job = Job::new(ObjectKey::new("shop", "web"), &object, annotations);
+            assert_eq!((job.window_seconds, job.metrics[0].note.is_some()), (expected * DAY, is_cut), "{days}");
+        }
     }
 
     #[test]
