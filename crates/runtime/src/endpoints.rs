@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus::{Registry, TextEncoder};
@@ -61,15 +61,20 @@ fn answer(outcome: Result<&'static str, String>) -> Response {
     }
 }
 
-async fn ready(State(Endpoints { readiness, shutdown, .. }): State<Endpoints>) -> Response {
+/// With `?verbose` every condition is listed.
+async fn ready(State(Endpoints { readiness, shutdown, .. }): State<Endpoints>, uri: Uri) -> Response {
+    let is_verbose = uri.query().is_some_and(|query| query.split('&').any(|part| part.starts_with("verbose")));
     let mut missing = readiness.missing();
     if shutdown.is_cancelled() {
         missing.push("shutting down".to_owned());
     }
-    if missing.is_empty() {
-        return "ok\n".into_response();
-    }
-    (StatusCode::SERVICE_UNAVAILABLE, missing.join("\n") + "\n").into_response()
+    let code = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let text = match (is_verbose, missing.is_empty()) {
+        (true, _) => readiness.report(),
+        (false, true) => "ok\n".to_owned(),
+        (false, false) => missing.join("\n") + "\n",
+    };
+    (code, text).into_response()
 }
 
 #[cfg(test)]
@@ -123,6 +128,7 @@ mod tests {
         check(&endpoints, "/readyz", (503, "pod watch: not yet\n")).await;
         condition.ready();
         check(&endpoints, "/readyz", (200, "ok\n")).await;
+        check(&endpoints, "/readyz?verbose", (200, "[+]pod watch ok\n")).await;
         endpoints.shutdown.cancel();
         check(&endpoints, "/readyz", (503, "shutting down\n")).await;
     }

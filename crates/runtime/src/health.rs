@@ -55,6 +55,8 @@ pub struct Readiness(Arc<Mutex<BTreeMap<String, State>>>);
 #[derive(Debug, Clone)]
 enum State {
     Ready,
+    /// With a remark.
+    ReadyBut(String),
     Missing(String),
 }
 
@@ -77,10 +79,21 @@ impl Readiness {
     pub fn missing(&self) -> Vec<String> {
         let states = lock(&self.0);
         let missing = states.iter().filter_map(|(name, state)| match state {
-            State::Ready => None,
+            State::Ready | State::ReadyBut(_) => None,
             State::Missing(reason) => Some(format!("{name}: {reason}")),
         });
         missing.collect()
+    }
+
+    /// All conditions with what is to be said of them, in the form of Kubernetes' own servers.
+    pub fn report(&self) -> String {
+        let states = lock(&self.0);
+        let lines = states.iter().map(|(name, state)| match state {
+            State::Ready => format!("[+]{name} ok\n"),
+            State::ReadyBut(remark) => format!("[+]{name} ok: {remark}\n"),
+            State::Missing(reason) => format!("[-]{name} failed: {reason}\n"),
+        });
+        lines.collect()
     }
 }
 
@@ -88,6 +101,11 @@ impl Condition {
     /// The condition holds.
     pub fn ready(&self) {
         self.set(State::Ready);
+    }
+
+    /// The condition holds, but something should be known about it.
+    pub fn ready_but(&self, remark: impl Into<String>) {
+        self.set(State::ReadyBut(remark.into()));
     }
 
     /// The condition does not hold, and why.
@@ -139,5 +157,8 @@ mod tests {
         assert!(readiness.missing().is_empty());
         pods.missing("watch ended");
         assert_eq!(readiness.missing(), ["pod watch: watch ended"]);
+        leader.ready_but("alone");
+        assert_eq!(readiness.missing(), ["pod watch: watch ended"]);
+        assert_eq!(readiness.report(), "[+]leader ok: alone\n[-]pod watch failed: watch ended\n");
     }
 }
