@@ -6,6 +6,7 @@ mod serving;
 use runtime::{CommonArgs, Program};
 
 use crate::guard::GuardArgs;
+use crate::routes::RoutesArgs;
 pub use expected::ExpectedArgs;
 pub use serving::ServingArgs;
 
@@ -34,6 +35,9 @@ pub struct Args {
     /// Flags of predictions and windows of time.
     #[command(flatten)]
     pub expected: ExpectedArgs,
+    /// Flags about other providers.
+    #[command(flatten)]
+    pub routes: RoutesArgs,
     /// Flags of the HTTPS endpoint.
     #[command(flatten)]
     pub serving: ServingArgs,

@@ -5,14 +5,30 @@ use jiff::Timestamp;
 use crate::answer::{ExternalValue, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, Subject};
 use crate::expected::Expected;
-use crate::guard::User;
+use crate::guard::{Guard, User, Wants};
 use crate::refusal::Refusal;
+use crate::routes::{Hops, Left, Routes};
 
 /// Whoever knows metrics.
 #[derive(Debug, Default)]
 pub struct Providers {
     /// Predictions and windows of time.
     pub expected: Expected,
+    /// Other providers of external metrics.
+    pub routes: Option<Routes>,
+}
+
+/// Whoever asks, and was admitted.
+#[derive(Debug)]
+pub struct Caller<'a> {
+    /// Who.
+    pub user: &'a User,
+    /// For what.
+    pub wants: &'a Wants,
+    /// By what way.
+    pub hops: Hops,
+    /// By whom admitted.
+    pub guard: &'a Guard,
 }
 
 impl Providers {
@@ -30,18 +46,32 @@ impl Providers {
         Err(Refusal::NotFound(format!("the server could not find the metric {metric} for {of}")))
     }
 
-    /// The values of a metric that belongs to no object. `_user`: whoever asks, and may.
-    #[expect(clippy::unused_async, reason = "providers are asked")]
+    /// The values of a metric that belongs to no object: of another provider to whom a route leaves it, else our own, else of the
+    /// provider that has all the rest.
     pub async fn external(
         &self,
         ask: &ExternalAsk,
-        _user: &User,
+        caller: &Caller<'_>,
         now: Timestamp,
     ) -> Result<Vec<ExternalValue>, Refusal> {
+        if let Some(left) = self.routes.as_ref().and_then(|routes| routes.owner(ask)) {
+            return caller.leave(ask, &left).await;
+        }
         if let Some(values) = self.expected.external(ask, now)? {
             return Ok(values);
         }
+        if let Some(left) = self.routes.as_ref().and_then(Routes::rest) {
+            return caller.leave(ask, &left).await;
+        }
         let ExternalAsk { metric, namespace, .. } = ask;
         Err(Refusal::NotFound(format!("the server could not find the metric {metric} in the namespace {namespace}")))
+    }
+}
+
+impl Caller<'_> {
+    /// Asks another provider in our own name, once the API server has said that this caller may know.
+    async fn leave(&self, ask: &ExternalAsk, left: &Left) -> Result<Vec<ExternalValue>, Refusal> {
+        self.guard.confirm(self.user, self.wants).await?;
+        left.ask(ask, &self.hops).await
     }
 }

@@ -6,14 +6,12 @@
 
 mod access;
 mod always_allowed;
-mod answers;
 mod args;
 mod authorities;
 mod front_proxy;
 mod lookup;
 mod metrics;
 mod peers;
-mod recent;
 mod review;
 mod subject;
 mod token;
@@ -29,20 +27,21 @@ use http::HeaderMap;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus::Registry;
-use runtime::Chassis;
 use runtime::client::connect;
 use runtime::throttle::Throttle;
 use runtime::tls::PeerCertificates;
+use runtime::{Chassis, Readiness};
 use rustls_pki_types::UnixTime;
 
+use crate::answers::Answers;
 use crate::refusal::Refusal;
 use access::Access;
-use answers::Answers;
 use front_proxy::strip;
 use lookup::{NAMESPACE, Trusted};
 use metrics::Metrics;
 use peers::Peers;
 use token::{Owner, Tokens, bearer};
+use trust::Trust;
 
 pub use access::Mode;
 pub use always_allowed::AlwaysAllowed;
@@ -75,6 +74,8 @@ impl fmt::Debug for Guard {
 
 /// What a request says about who sent it, and what its connection is.
 struct Claims<'a> {
+    /// Whom to trust, from the first look at the request to the last.
+    trust: Arc<Trust>,
     peer: Option<&'a PeerCertificates>,
     /// The user that the headers name, whoever wrote them.
     headers: Result<Option<User>, front_proxy::NotText>,
@@ -83,7 +84,12 @@ struct Claims<'a> {
 
 impl Guard {
     /// One that asks through `client` and trusts nobody before [`Guard::begin`].
-    pub fn new(args: GuardArgs, client: Client, registry: &Registry) -> Result<Self, prometheus::Error> {
+    pub fn new(
+        args: GuardArgs,
+        client: Client,
+        registry: &Registry,
+        readiness: &Readiness,
+    ) -> Result<Self, prometheus::Error> {
         let GuardArgs {
             anonymous_auth,
             authentication_token_webhook_cache_ttl,
@@ -94,7 +100,7 @@ impl Guard {
         } = args;
         let metrics = Metrics::register(registry)?;
         Ok(Self {
-            trusted: Trusted::nobody(metrics.clone()),
+            trusted: Trusted::nobody(readiness.condition("authentication"), metrics.clone()),
             config_maps: Api::namespaced(client.clone(), NAMESPACE),
             peers: Arc::default(),
             tokens: Tokens {
@@ -123,11 +129,9 @@ impl Guard {
     pub async fn start(args: GuardArgs, chassis: &Chassis) -> anyhow::Result<Option<Self>> {
         let throttle = Throttle::new(QPS, BURST).reserving(BURST / 4);
         let client = connect(chassis.config.clone(), throttle, chassis.rest_metrics.clone())?;
-        let guard = Self::new(args, client, &chassis.registry).context("metrics about callers")?;
-        let known = chassis.readiness.condition("authentication");
+        let guard = Self::new(args, client, &chassis.registry, &chassis.readiness).context("metrics about callers")?;
         let Some(begun) = chassis.shutdown.run_until_cancelled(guard.begin()).await else { return Ok(None) };
         begun?;
-        known.ready();
         chassis.tasks.spawn_until_shutdown("authentication", guard.clone().follow());
         Ok(Some(guard))
     }
@@ -169,19 +173,19 @@ impl Guard {
     }
 
     fn claims<'a>(&self, peer: Option<&'a PeerCertificates>, headers: &mut HeaderMap) -> Claims<'a> {
-        let trust = self.trusted.load();
+        let trust = self.trusted.load_full();
         let proxy = trust.front_proxy.as_ref();
         let named = proxy.filter(|_| peer.is_some()).map_or(Ok(None), |proxy| proxy.user(headers));
         let token = bearer(headers);
         strip(proxy, headers);
-        Claims { peer, headers: named, token }
+        Claims { trust, peer, headers: named, token }
     }
 
     /// Who it is; nobody only if nothing that was shown turned out to be wrong.
     async fn recognise(&self, claims: Claims<'_>) -> Option<User> {
         let mut is_wrong = false;
         if let Some(peer) = claims.peer {
-            let finding = self.peers.judge(&self.trusted.load(), peer, UnixTime::now());
+            let finding = self.peers.judge(&claims.trust, peer, UnixTime::now());
             match finding.user(claims.headers) {
                 Ok(Some(user)) => return Some(user.recognised()),
                 Ok(None) => {}

@@ -7,20 +7,24 @@
 //! * [`decide`]: who answers.
 //! * [`expected`]: predictions and windows of time.
 //! * [`guard`]: who may ask.
+//! * [`routes`]: what is left to other providers.
 //! * [`serve`]: the HTTPS endpoint that the API server asks.
 //! * [`registration`]: how the API server is told whom to trust; [`act`]: the only writes.
 //! * [`metrics`]: what is measured about all this.
 
 pub mod act;
 pub mod answer;
+mod answers;
 pub mod args;
 pub mod ask;
 pub mod decide;
 pub mod expected;
 pub mod guard;
 pub mod metrics;
+mod recent;
 pub mod refusal;
 pub mod registration;
+pub mod routes;
 mod run;
 pub mod serve;
 

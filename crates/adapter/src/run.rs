@@ -16,6 +16,7 @@ use crate::decide::Providers;
 use crate::guard::Guard;
 use crate::metrics::Metrics;
 use crate::registration::Attendant;
+use crate::routes::Routes;
 use crate::serve::{LIMITS, Surface};
 
 /// How long requests are still taken after the end was asked for: the API server goes on sending some until it knows. What is under
@@ -26,14 +27,18 @@ const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The adapter's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args { common: _, guard, expected, serving } = args;
+    let Args { common: _, guard, expected, routes, serving } = args;
     let metrics = Metrics::register(&chassis.registry)?;
     let own = serving.own_service(&own_namespace());
     let listen: ListenAddress = format!(":{}", serving.secure_port).parse()?;
     let source = serving.source(chassis.client.clone(), &own);
 
     let Some(guard) = Guard::start(guard, &chassis).await? else { return Ok(()) };
-    let providers = Providers { expected: expected.start(&chassis)? };
+    let routes = Routes::load(routes, own.clone(), &chassis.registry).await?;
+    if let Some(routes) = &routes {
+        chassis.tasks.spawn_until_shutdown("routes", routes.clone().follow());
+    }
+    let providers = Providers { expected: expected.start(&chassis)?, routes };
     let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
     let certificates = certificates?;
 

@@ -1,7 +1,7 @@
 //! The HTTPS endpoint of the two APIs. Every answer but those about the process's health is JSON, and every refusal a `Status`.
 //!
-//! The order: what is asked, whether this can be asked at all, whether this caller may, who answers. Descriptions and health need no
-//! leave: those who fetch them are nobody in particular.
+//! The order: what is asked, whether this can be asked at all, whether this caller may, who answers. Descriptions need no leave:
+//! those who fetch them are nobody in particular.
 
 mod discovery;
 mod encode;
@@ -30,10 +30,11 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::ask::{Ask, CustomAsk, ExternalAsk, GroupResource, Subject};
-use crate::decide::Providers;
+use crate::decide::{Caller, Providers};
 use crate::guard::{Guard, User, Wants};
 use crate::metrics::{Api, Metrics};
 use crate::refusal::Refusal;
+use crate::routes::Hops;
 use path::{ALL, Discovery, Objects, Route};
 use query::Selectors;
 use status::{json_response, refused};
@@ -125,23 +126,23 @@ impl Serving {
             return Err(Refusal::MethodNotAllowed);
         }
         let question = match route {
-            Route::Health => return self.health(request).await,
             Route::OpenApi(asked) => return Ok(openapi::answer(asked)),
             other => other,
         };
-        let _underway = self.free.try_acquire().map_err(|_| Refusal::TooMany)?;
-        let wants = question.wants(request.uri().path());
+        let Some(wants) = question.wants(request.uri().path()) else { return Err(Refusal::Unauthorized) };
         let asked = Question::of(question, request.uri().query().unwrap_or_default())?;
-        let (mut parts, _body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let peer = parts.extensions.remove::<PeerCertificates>();
-        let user = match wants {
-            Some(wants) => self.admit(peer.as_ref(), &mut parts.headers, &wants).await?,
-            None => return Err(Refusal::Unauthorized),
-        };
+        let user = self.admit(peer.as_ref(), &mut parts.headers, &wants).await?;
+        // Not before: whoever is not let in takes nobody's place.
+        let _underway = self.free.try_acquire().map_err(|_| Refusal::TooMany)?;
         match asked {
+            Question::Health => self.health(Request::from_parts(parts, body)).await,
             Question::Discovery(asked) => Ok(discovery::answer(&asked, &parts.headers)),
             Question::Metric(version, ask) => {
-                let values = self.values(version, &ask, &user);
+                let guard = &self.surface.guard;
+                let caller = Caller { user: &user, wants: &wants, hops: Hops::of(&parts.headers), guard };
+                let values = self.values(version, &ask, &caller);
                 let late = |_| Refusal::Timeout(format!("the metrics adapter had no answer within {ANSWER:?}"));
                 timeout(ANSWER, values).await.map_err(late)?
             }
@@ -163,7 +164,7 @@ impl Serving {
         timeout(ADMISSION, self.surface.guard.admit(peer, headers, wants)).await.map_err(late)?
     }
 
-    async fn values(&self, version: ApiVersion, ask: &Ask, user: &User) -> Result<Response, Refusal> {
+    async fn values(&self, version: ApiVersion, ask: &Ask, caller: &Caller<'_>) -> Result<Response, Refusal> {
         let Surface { providers, metrics, .. } = &self.surface;
         let now = Timestamp::now();
         let body = match ask {
@@ -173,7 +174,7 @@ impl Serving {
                 encode::custom(version, &values)
             }
             Ask::External(ask) => {
-                let values = providers.external(ask, user, now).await?;
+                let values = providers.external(ask, caller, now).await?;
                 metrics.served(version, values.iter().map(|value| value.at), now);
                 encode::external(&values)
             }
@@ -184,6 +185,7 @@ impl Serving {
 
 /// What needs leave.
 enum Question {
+    Health,
     Discovery(Discovery),
     Metric(ApiVersion, Ask),
 }
@@ -191,7 +193,8 @@ enum Question {
 impl Question {
     fn of(route: Route, query: &str) -> Result<Self, Refusal> {
         Ok(match route {
-            Route::Health | Route::OpenApi(_) => return Err(Refusal::Internal("this is answered to all".to_owned())),
+            Route::OpenApi(_) => return Err(Refusal::Internal("this is answered to all".to_owned())),
+            Route::Health => Self::Health,
             Route::Discovery(asked) => Self::Discovery(asked),
             Route::Custom { version, objects, metric } => {
                 let Selectors { labels, metric: metric_selector } = Selectors::of(query)?;

@@ -26,11 +26,17 @@ pub struct ExternalMetricValueList {
 #[derive(Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalMetricValue {
+    /// The name of the metric.
+    #[serde(default)]
+    pub metric_name: String,
     /// What sets the series apart.
     #[serde(default, deserialize_with = "or_default")]
     pub metric_labels: BTreeMap<String, String>,
     /// When it was measured.
     pub timestamp: Time,
+    /// The time over which it was measured, in seconds; none for an instant.
+    #[serde(default)]
+    pub window: Option<i64>,
     /// What was measured.
     #[serde(default, deserialize_with = "tolerant")]
     pub value: Option<Quantity>,
@@ -60,6 +66,7 @@ mod tests {
             ],
         }))
         .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((list.items[0].metric_name.as_str(), list.items[0].window), ("container_cpu", Some(60)));
         assert_eq!(list.items[0].metric_labels["container"], "app");
         assert_eq!(list.items[0].value, Some("117203n".parse().unwrap()));
         assert_eq!((&list.items[1].metric_labels, &list.items[1].value), (&BTreeMap::new(), &None));

@@ -190,7 +190,7 @@ struct Samples(BTreeMap<(ContainerRef, Timestamp), Sample>);
 
 impl Samples {
     fn add(&mut self, pod: &PodQuestion, resource: Resource, values: Vec<ExternalMetricValue>, label: &str) {
-        for ExternalMetricValue { mut metric_labels, timestamp, value } in values {
+        for ExternalMetricValue { mut metric_labels, timestamp, value, .. } in values {
             let (Some(container), Some(value)) = (metric_labels.remove(label), value) else { continue };
             let container = ContainerRef { namespace: pod.namespace.clone(), pod: pod.pod.clone(), container };
             let at = timestamp.0;

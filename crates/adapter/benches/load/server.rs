@@ -125,7 +125,7 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
         let metrics = Metrics::register(&registry)?;
         let (listener, tls, guard) = runtime.block_on(async {
             let flags = Flags::try_parse_from(["load"])?;
-            let guard = Guard::new(flags.guard, api_server(authority), &registry)?;
+            let guard = Guard::new(flags.guard, api_server(authority), &registry, &Readiness::default())?;
             guard.begin().await?;
             let profile = ServingProfile { asks_clients: true, ..ServingProfile::default() };
             let tls = ServingTls::load_as(tls, profile).await?;
@@ -145,7 +145,7 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             let (_, view) = watch::channel(view(Timestamp::now()));
             let surface = Surface {
                 guard,
-                providers: Providers { expected: Expected::new(view, Duration::from_mins(5)) },
+                providers: Providers { expected: Expected::new(view, Duration::from_mins(5)), routes: None },
                 metrics,
                 health,
                 leaving: CancellationToken::new(),

@@ -10,11 +10,11 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 
-use super::answers::{Answers, key};
 use super::metrics::Metrics;
 use super::review;
 use super::user::{User, Via};
 use super::wants::{Forbidden, Wants};
+use crate::answers::{Answers, key};
 use crate::refusal::Refusal;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -65,12 +65,15 @@ impl Access {
         if is_trusted || user.may_do_everything() {
             return Ok(());
         }
-        if let Some(everything) = self.everything(user, wants)
-            && self.verdict(user, everything).await == Verdict::Allowed
-        {
-            return Ok(());
+        let mut verdict = match self.everything(user, wants) {
+            Some(everything) => self.verdict(user, everything).await,
+            None => Verdict::Denied(String::new()),
+        };
+        // Without a word on the first question there is no use in a second one.
+        if let Verdict::Denied(_) = verdict {
+            verdict = self.verdict(user, question(user, wants)).await;
         }
-        let reason = match self.verdict(user, question(user, wants)).await {
+        let reason = match verdict {
             Verdict::Allowed => return Ok(()),
             Verdict::Denied(reason) => reason,
             Verdict::Unknown(why) => format!("the API server could not be asked: {why}"),

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
+use runtime::Condition;
 
 use super::metrics::Metrics;
 use super::trust::{Data, Trust};
@@ -21,6 +22,9 @@ const NAME: &str = "extension-apiserver-authentication";
 
 /// Between two first tries.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// After so many refusals there is no use in going on. A role that was just bound may take a moment to count.
+const REFUSALS: u32 = 3;
 
 /// The API server does not let us read it.
 #[derive(Debug, thiserror::Error)]
@@ -35,24 +39,26 @@ pub(super) struct NotAllowed(kube::Error);
 pub(super) struct Trusted {
     current: Arc<ArcSwap<Trust>>,
     generation: Arc<AtomicU64>,
+    /// Holds from the first reading on.
+    is_known: Arc<Condition>,
     metrics: Metrics,
 }
 
 impl Trusted {
     /// Nobody yet.
-    pub(super) fn nobody(metrics: Metrics) -> Self {
-        Self { current: Arc::default(), generation: Arc::default(), metrics }
+    pub(super) fn nobody(is_known: Condition, metrics: Metrics) -> Self {
+        Self { current: Arc::default(), generation: Arc::default(), is_known: Arc::new(is_known), metrics }
     }
 
     /// Whom to trust now.
-    pub(super) fn load(&self) -> arc_swap::Guard<Arc<Trust>> {
-        self.current.load()
+    pub(super) fn load_full(&self) -> Arc<Trust> {
+        self.current.load_full()
     }
 
     /// Reads it for the first time, however long it takes. That there is nothing to read is an answer too: then nobody is
     /// believed who says who asks.
     pub(super) async fn begin(&self, config_maps: &Api<ConfigMap>) -> Result<(), NotAllowed> {
-        let mut said = false;
+        let (mut said, mut refusals) = (false, 0);
         loop {
             match config_maps.get_opt(NAME).await {
                 Ok(found) => {
@@ -60,7 +66,10 @@ impl Trusted {
                     return Ok(());
                 }
                 Err(kube::Error::Api(status)) if status.code == 403 => {
-                    return Err(NotAllowed(kube::Error::Api(status)));
+                    refusals += 1;
+                    if refusals == REFUSALS {
+                        return Err(NotAllowed(kube::Error::Api(status)));
+                    }
                 }
                 Err(error) if !said => {
                     tracing::warn!(%error, "cannot read whom to trust about callers; trying again");
@@ -96,18 +105,28 @@ impl Trusted {
     /// Takes over what is said, unless it is the same, or cannot be used.
     fn take(&self, data: Data) {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        match Trust::read(data, generation) {
-            Ok(trust) if trust.data == self.load().data && generation > 1 => {}
-            Ok(trust) => {
-                for warning in trust.warnings() {
-                    tracing::warn!("{NAMESPACE}/{NAME}: {warning}");
-                }
-                let (has_front_proxy, has_clients) = (trust.front_proxy.is_some(), trust.clients.is_some());
-                tracing::info!(has_front_proxy, has_clients, "whom to trust about callers");
-                self.metrics.has_front_proxy(has_front_proxy);
-                self.current.store(Arc::new(trust));
+        let trust = match Trust::read(data, generation) {
+            Ok(trust) => trust,
+            Err(error) => {
+                tracing::error!(%error, "{NAMESPACE}/{NAME} cannot be used; the last known stands");
+                return self.is_known.ready_but(format!("what was read last cannot be used: {error}"));
             }
-            Err(error) => tracing::error!(%error, "{NAMESPACE}/{NAME} cannot be used; the last known stands"),
+        };
+        let warnings = trust.warnings();
+        if warnings.is_empty() {
+            self.is_known.ready();
+        } else {
+            self.is_known.ready_but(warnings.join("; "));
         }
+        if trust.data == self.current.load().data && generation > 1 {
+            return;
+        }
+        for warning in warnings {
+            tracing::warn!("{NAMESPACE}/{NAME}: {warning}");
+        }
+        let (has_front_proxy, has_clients) = (trust.front_proxy.is_some(), trust.clients.is_some());
+        tracing::info!(has_front_proxy, has_clients, "whom to trust about callers");
+        self.metrics.has_front_proxy(has_front_proxy);
+        self.current.store(Arc::new(trust));
     }
 }

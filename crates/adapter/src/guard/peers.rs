@@ -10,10 +10,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::front_proxy::NotText;
-use super::recent::Recent;
 use super::subject::{Subject, SubjectError, first_end, subject};
 use super::trust::Trust;
 use super::user::{User, Via};
+use crate::recent::Recent;
 
 /// Chains whose findings are kept.
 const CAPACITY: usize = 4096;

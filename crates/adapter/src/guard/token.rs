@@ -7,10 +7,10 @@ use http::header::AUTHORIZATION;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo};
 use kube::Client;
 
-use super::answers::{Answers, key};
 use super::metrics::Metrics;
 use super::review;
 use super::user::{User, Via};
+use crate::answers::{Answers, key};
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::recent::Recent;
+use crate::recent::Recent;
 
 /// Answers that are kept.
 const CAPACITY: usize = 8192;
@@ -18,16 +18,16 @@ const CAPACITY: usize = 8192;
 const UNDER_WAY: usize = 256;
 
 /// What a question is known by: of one size, and without the secrets that may be in it.
-pub(super) type Key = [u8; 32];
+pub(crate) type Key = [u8; 32];
 
 /// The key of a question.
-pub(super) fn key(question: &[u8]) -> Key {
+pub(crate) fn key(question: &[u8]) -> Key {
     Sha256::digest(question).into()
 }
 
 /// How an answer was had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// It was known.
     Known,
     /// Somebody was asking already.
@@ -38,7 +38,7 @@ pub(super) enum Way {
 
 /// Answers and questions under way. Clones share them.
 #[derive(Debug)]
-pub(super) struct Answers<V>(Arc<Mutex<State<V>>>);
+pub(crate) struct Answers<V>(Arc<Mutex<State<V>>>);
 
 #[derive(Debug)]
 struct State<V> {
@@ -69,7 +69,7 @@ impl<V: Clone + Send + Sync + 'static> Answers<V> {
     /// when whoever wants to know goes away, so that the next one finds its answer.
     ///
     /// Nothing when too many questions are under way.
-    pub(super) async fn get<F>(&self, key: Key, ask: impl FnOnce() -> F) -> Option<(V, Way)>
+    pub(crate) async fn get<F>(&self, key: Key, ask: impl FnOnce() -> F) -> Option<(V, Way)>
     where
         F: Future<Output = (V, Duration)> + Send + 'static,
     {

@@ -1,0 +1,157 @@
+//! External metrics that other providers know: there can be one provider only of `external.metrics.k8s.io` in a cluster, so the one
+//! that there is leaves to the others what is theirs. One owner per question, and never a mixture.
+//!
+//! Whoever asks here must have been admitted after a question to the API server: the others are asked in the adapter's name.
+
+mod args;
+mod breaker;
+mod exchange;
+mod file;
+mod glob;
+mod hops;
+mod metrics;
+mod upstream;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use prometheus::Registry;
+
+use crate::answer::ExternalValue;
+use crate::ask::ExternalAsk;
+use crate::refusal::Refusal;
+use crate::registration::OwnService;
+use file::File;
+use metrics::Metrics;
+use upstream::Upstream;
+
+pub use args::RoutesArgs;
+pub use hops::Hops;
+
+/// How often the files are compared with what is in use.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// What is left to whom. Clones share everything.
+#[derive(Clone)]
+pub struct Routes {
+    /// Names the adapter in the header against loops; all replicas have the same.
+    own: Arc<OwnService>,
+    file: Arc<PathBuf>,
+    token: Arc<PathBuf>,
+    current: Arc<ArcSwap<Table>>,
+    metrics: Metrics,
+}
+
+/// A file in use.
+#[derive(Default)]
+struct Table {
+    file: File,
+    upstreams: BTreeMap<String, Upstream>,
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Routes").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+/// A question that is somebody else's.
+pub struct Left {
+    own: Arc<OwnService>,
+    route: String,
+    upstream: Upstream,
+}
+
+impl Routes {
+    /// Reads the file for the first time; it must be sound. None without a file.
+    pub async fn load(args: RoutesArgs, own: OwnService, registry: &Registry) -> anyhow::Result<Option<Self>> {
+        let RoutesArgs { routes_file, routes_token_file } = args;
+        let Some(file) = routes_file else { return Ok(None) };
+        let routes = Self {
+            own: Arc::new(own),
+            file: Arc::new(file),
+            token: Arc::new(routes_token_file),
+            current: Arc::default(),
+            metrics: Metrics::register(registry).context("metrics about routes")?,
+        };
+        routes.reload().await.with_context(|| format!("--routes-file={}", routes.file.display()))?;
+        Ok(Some(routes))
+    }
+
+    /// Reads the file again whenever it, or the authorities that it names, have changed; for ever. A lasting error is said once.
+    pub async fn follow(self) {
+        let mut said = None;
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            let trouble = self.reload().await.err().map(|error| format!("{error:#}"));
+            if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {
+                tracing::error!(error, file = %self.file.display(), "keeping the old routes: the new ones cannot be used");
+            }
+            said = trouble;
+        }
+    }
+
+    /// Compares the files with what is in use and takes over a change.
+    pub async fn reload(&self) -> anyhow::Result<()> {
+        let reloaded = self.try_reload().await;
+        self.metrics.file_used(reloaded.is_ok());
+        reloaded
+    }
+
+    async fn try_reload(&self) -> anyhow::Result<()> {
+        let text = tokio::fs::read_to_string(&*self.file).await.context("cannot read it")?;
+        let file = File::read(&text, &self.own)?;
+        let before = self.current.load_full();
+        let mut upstreams = BTreeMap::new();
+        for spec in &file.upstreams {
+            let authorities = tokio::fs::read(&spec.ca_file).await;
+            let authorities = authorities.map_err(|error| format!("cannot read {}: {error}", spec.ca_file.display()));
+            let before = before.upstreams.get(&spec.name);
+            let upstream = match before.filter(|before| before.is_made_of(spec, &authorities)) {
+                Some(same) => same.clone(),
+                None => Upstream::new(spec, authorities, &self.token, self.metrics.clone()).after(before),
+            };
+            upstreams.insert(spec.name.clone(), upstream);
+        }
+        if before.file != file {
+            let (routes, upstreams) = (file.routes.len(), file.upstreams.len());
+            tracing::info!(routes, upstreams, "what is left to other providers");
+        }
+        self.current.store(Arc::new(Table { file, upstreams }));
+        Ok(())
+    }
+
+    /// Whose question it is, if a route says so.
+    pub fn owner(&self, ask: &ExternalAsk) -> Option<Left> {
+        let table = self.current.load();
+        let (route, upstream) = table.file.owner(ask)?;
+        self.left(&table, route, upstream)
+    }
+
+    /// Whose questions all those are that are nobody's, if anybody's.
+    pub fn rest(&self) -> Option<Left> {
+        let table = self.current.load();
+        self.left(&table, "default", table.file.default_upstream.as_ref()?)
+    }
+
+    fn left(&self, table: &Table, route: &str, upstream: &str) -> Option<Left> {
+        let upstream = table.upstreams.get(upstream)?.clone();
+        Some(Left { own: Arc::clone(&self.own), route: route.to_owned(), upstream })
+    }
+}
+
+impl Left {
+    /// What the owner says. `hops`: through whom the question has come.
+    pub async fn ask(&self, ask: &ExternalAsk, hops: &Hops) -> Result<Vec<ExternalValue>, Refusal> {
+        let OwnService { namespace, name } = &*self.own;
+        match hops.and(&format!("{namespace}/{name}")) {
+            Ok(hops) => self.upstream.ask(&self.route, ask, hops).await,
+            Err(error) => Err(self.upstream.went_round(&self.route, ask, &error)),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Another provider: who it is, whether it is well, and what it said last.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use kube::Client;
+use kube::client::ClientBuilder;
+use kube::config::{AuthInfo, Config};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+
+use super::breaker::Breaker;
+use super::exchange::{ExchangeError, exchange};
+use super::file::UpstreamSpec;
+use super::hops::Loop;
+use super::metrics::{Metrics, Outcome};
+use crate::answer::ExternalValue;
+use crate::answers::{Answers, Key, key};
+use crate::ask::ExternalAsk;
+use crate::recent::Recent;
+use crate::refusal::Refusal;
+
+/// For a connection, so that there is time for a second one.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
+/// How long an answer serves others who ask the same.
+const SHARED: Duration = Duration::from_secs(1);
+/// Answers that may stand in.
+const CAPACITY: usize = 4096;
+
+type Answer = Result<Arc<[ExternalValue]>, Failure>;
+
+/// Another provider. Clones share everything.
+#[derive(Clone)]
+pub(super) struct Upstream {
+    spec: Arc<UpstreamSpec>,
+    /// What its certificate must come from, as its file says; or why it says nothing.
+    authorities: Result<Arc<[u8]>, String>,
+    /// Or why there is none.
+    client: Result<Client, String>,
+    breaker: Arc<Mutex<Breaker>>,
+    answers: Answers<Answer>,
+    last: Arc<Mutex<Recent<Key, Last>>>,
+    metrics: Metrics,
+}
+
+/// What was said last about a question.
+#[derive(Debug, Clone)]
+struct Last {
+    values: Arc<[ExternalValue]>,
+    at: Instant,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Failure {
+    /// It was asked.
+    Exchange(ExchangeError),
+    /// It was not, because it has failed too often.
+    Resting,
+    /// It cannot be.
+    NoClient(String),
+}
+
+impl Failure {
+    fn text(&self) -> String {
+        match self {
+            Self::Exchange(error) => error.to_string(),
+            Self::Resting => "it has failed too often and is not asked for some seconds".to_owned(),
+            Self::NoClient(why) => why.clone(),
+        }
+    }
+}
+
+impl Upstream {
+    /// One that is to be asked from now on. `authorities`: the contents of its file; `token`: the file with who we are.
+    pub(super) fn new(
+        spec: &UpstreamSpec,
+        authorities: Result<Vec<u8>, String>,
+        token: &Path,
+        metrics: Metrics,
+    ) -> Self {
+        let client = authorities.as_deref().map_err(Clone::clone).and_then(|pem| client(spec, pem, token));
+        Self {
+            spec: Arc::new(spec.clone()),
+            authorities: authorities.map(Arc::from),
+            client,
+            breaker: Arc::default(),
+            answers: Answers::default(),
+            last: Arc::new(Mutex::new(Recent::new(CAPACITY))),
+            metrics,
+        }
+    }
+
+    /// Whether it can be asked, and was made from the same.
+    pub(super) fn is_made_of(&self, spec: &UpstreamSpec, authorities: &Result<Vec<u8>, String>) -> bool {
+        let same = |own: &Arc<[u8]>| authorities.as_ref().is_ok_and(|read| **read == **own);
+        self.client.is_ok() && *self.spec == *spec && self.authorities.as_ref().is_ok_and(same)
+    }
+
+    /// The next one after that one, which knows what that one said if it is in the same place.
+    pub(super) fn after(mut self, before: Option<&Self>) -> Self {
+        if let Some(before) = before.filter(|before| before.spec.uri() == self.spec.uri()) {
+            self.last = Arc::clone(&before.last);
+        }
+        let why_not = self.client.as_ref().err();
+        if let Some(why) = why_not.filter(|_| before.is_none_or(|before| before.client.as_ref().err() != why_not)) {
+            tracing::warn!(upstream = self.spec.name, why, "another provider cannot be asked");
+        }
+        self
+    }
+
+    /// A question that came back.
+    pub(super) fn went_round(&self, route: &str, ask: &ExternalAsk, error: &Loop) -> Refusal {
+        self.metrics.asked(route, &self.spec.name, Outcome::Loop, Duration::ZERO);
+        Refusal::NotFound(format!("the metric {} is left to the provider {}, but {error}", ask.metric, self.spec.name))
+    }
+
+    /// What it says; what it said last, if it says nothing now and that is not too long ago; else why not.
+    pub(super) async fn ask(
+        &self,
+        route: &str,
+        ask: &ExternalAsk,
+        hops: HeaderValue,
+    ) -> Result<Vec<ExternalValue>, Refusal> {
+        let began = Instant::now();
+        let question = format!("{}\n{}\n{}", ask.namespace, ask.metric, ask.selector);
+        let last = key(question.as_bytes());
+        let asking = || {
+            let (upstream, ask, hops) = (self.clone(), ask.clone(), hops.clone());
+            async move { upstream.exchange(&ask, hops, last).await }
+        };
+        let shared = key(&[question.as_bytes(), b"\n", hops.as_bytes()].concat());
+        let answer = self.answers.get(shared, asking).await.map(|(answer, _)| answer);
+        let (outcome, result) = self.result(answer, &last);
+        self.metrics.asked(route, &self.spec.name, outcome, began.elapsed());
+        result
+    }
+
+    fn result(&self, answer: Option<Answer>, last: &Key) -> (Outcome, Result<Vec<ExternalValue>, Refusal>) {
+        let failure = match answer {
+            Some(Ok(values)) => return (Outcome::Answered, Ok(values.to_vec())),
+            Some(Err(Failure::Exchange(ExchangeError::NotFound(message)))) => {
+                return (Outcome::NotFound, Err(Refusal::NotFound(format!("{message} (asked of {})", self.spec.name))));
+            }
+            Some(Err(Failure::Exchange(ExchangeError::BadRequest(message)))) => {
+                return (Outcome::Failed, Err(Refusal::BadRequest(format!("{message} (asked of {})", self.spec.name))));
+            }
+            Some(Err(failure)) => failure.text(),
+            None => "too many questions at once".to_owned(),
+        };
+        if let Some(values) = self.said_last(last) {
+            return (Outcome::Stale, Ok(values.to_vec()));
+        }
+        let text = format!("the provider {} gives no metric: {failure}", self.spec.name);
+        (Outcome::Failed, Err(Refusal::Unavailable(text)))
+    }
+
+    /// What was said last, which keeps the time that it is of.
+    fn said_last(&self, key: &Key) -> Option<Arc<[ExternalValue]>> {
+        let mut last = lock(&self.last);
+        let found = last.get(key, tokio::time::Instant::now())?;
+        (found.at.elapsed() <= self.spec.max_stale).then(|| Arc::clone(&found.values))
+    }
+
+    async fn exchange(&self, ask: &ExternalAsk, hops: HeaderValue, last: Key) -> (Answer, Duration) {
+        let client = match &self.client {
+            Ok(client) => client,
+            Err(why) => return (Err(Failure::NoClient(why.clone())), Duration::ZERO),
+        };
+        if !lock(&self.breaker).may_ask(Instant::now()) {
+            return (Err(Failure::Resting), Duration::ZERO);
+        }
+        let answer = exchange(client, ask, &hops, self.spec.timeout).await;
+        let is_open = {
+            let mut breaker = lock(&self.breaker);
+            match &answer {
+                Err(error) if !error.is_alive() => breaker.failed(Instant::now()),
+                _ => breaker.succeeded(),
+            }
+            breaker.is_open()
+        };
+        self.metrics.rests(&self.spec.name, is_open);
+        match answer {
+            Ok(values) => {
+                let (values, at): (Arc<[_]>, _) = (values.into(), Instant::now());
+                let kept = Last { values: Arc::clone(&values), at };
+                lock(&self.last).insert(last, kept, tokio::time::Instant::now() + self.spec.max_stale);
+                (Ok(values), SHARED)
+            }
+            Err(error) => {
+                tracing::debug!(upstream = self.spec.name, metric = ask.metric, %error, "another provider gives no metric");
+                (Err(Failure::Exchange(error)), Duration::ZERO)
+            }
+        }
+    }
+}
+
+fn client(spec: &UpstreamSpec, authorities: &[u8], token: &Path) -> Result<Client, String> {
+    let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(authorities).collect();
+    let roots: Vec<CertificateDer<'_>> = roots.map_err(|error| format!("{}: {error}", spec.ca_file.display()))?;
+    if roots.is_empty() {
+        return Err(format!("{}: no certificate", spec.ca_file.display()));
+    }
+    let mut config = Config::new(spec.uri()?);
+    config.root_cert = Some(roots.iter().map(|certificate| certificate.to_vec()).collect());
+    config.tls_server_name = Some(spec.server_name()?);
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.default_retry = false;
+    // Read again every minute.
+    config.auth_info = AuthInfo { token_file: Some(token.display().to_string()), ..AuthInfo::default() };
+    Ok(ClientBuilder::try_from(config).map_err(|error| format!("no client: {error}"))?.build())
+}
+
+/// Both are whole after every statement, so a panic elsewhere leaves nothing half-done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,165 @@
+//! The part of an API server that the guard talks to, on the loopback interface: one `ConfigMap`, and the two reviews. The real one
+//! is asked in the end-to-end tests; this one can also hang, count, and be told what to say.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures::stream;
+use kube::{Client, Config};
+use runtime::serve::{Limits, serve};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+const NAME: &str = "extension-apiserver-authentication";
+
+/// Entries of the `ConfigMap`.
+pub(crate) type Data = BTreeMap<&'static str, String>;
+
+/// What it knows and what it was asked.
+pub(crate) struct Known {
+    /// With a version that grows; none when there is no `ConfigMap`.
+    pub(crate) configuration: watch::Sender<(u64, Option<Data>)>,
+    /// Whether the `ConfigMap` may not be read.
+    pub(crate) forbids: watch::Sender<bool>,
+    /// Whether reviews get no answer.
+    pub(crate) hangs: watch::Sender<bool>,
+    /// Reviews of access, as they came.
+    pub(crate) reviews: Mutex<Vec<Value>>,
+    /// Tokens, as they came.
+    pub(crate) tokens: Mutex<Vec<String>>,
+}
+
+/// A running one; it ends when dropped.
+pub(crate) struct ApiServer {
+    pub(crate) client: Client,
+    pub(crate) known: Arc<Known>,
+    server: AbortHandle,
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl ApiServer {
+    pub(crate) async fn start(configuration: Option<Data>) -> Self {
+        let known = Arc::new(Known {
+            configuration: watch::Sender::new((1, configuration)),
+            forbids: watch::Sender::new(false),
+            hangs: watch::Sender::new(false),
+            reviews: Mutex::default(),
+            tokens: Mutex::default(),
+        });
+        let router = Router::new()
+            .route("/api/v1/namespaces/kube-system/configmaps", get(list_or_watch))
+            .route("/api/v1/namespaces/kube-system/configmaps/{name}", get(read))
+            .route("/apis/authentication.k8s.io/v1/tokenreviews", post(token_review))
+            .route("/apis/authorization.k8s.io/v1/subjectaccessreviews", post(access_review))
+            .with_state(Arc::clone(&known));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(serve(listener, router, None, Limits::default(), CancellationToken::new()));
+        let mut config = Config::new(address.parse().unwrap());
+        config.default_retry = false;
+        Self { client: Client::try_from(config).unwrap(), known, server: server.abort_handle() }
+    }
+
+    /// Changes what the `ConfigMap` says.
+    pub(crate) fn configure(&self, data: Data) {
+        self.known.configuration.send_modify(|(version, current)| {
+            *version += 1;
+            *current = Some(data);
+        });
+    }
+
+    /// What was asked about access since the last time, as user, groups and the rest.
+    pub(crate) fn reviews(&self) -> Vec<Value> {
+        std::mem::take(&mut self.known.reviews.lock().unwrap())
+    }
+
+    /// The tokens that were asked about since the last time.
+    pub(crate) fn tokens(&self) -> Vec<String> {
+        std::mem::take(&mut self.known.tokens.lock().unwrap())
+    }
+}
+
+fn object(version: u64, data: &Data) -> Value {
+    let metadata = json!({"name": NAME, "namespace": "kube-system", "resourceVersion": version.to_string()});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+}
+
+fn status(code: StatusCode, reason: &str) -> Response {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": reason,
+        "code": code.as_u16(),
+    });
+    (code, Json(status)).into_response()
+}
+
+async fn read(State(known): State<Arc<Known>>) -> Response {
+    if *known.forbids.borrow() {
+        return status(StatusCode::FORBIDDEN, "Forbidden");
+    }
+    match &*known.configuration.borrow() {
+        (version, Some(data)) => Json(object(*version, data)).into_response(),
+        (_, None) => status(StatusCode::NOT_FOUND, "NotFound"),
+    }
+}
+
+async fn list_or_watch(State(known): State<Arc<Known>>, Query(query): Query<BTreeMap<String, String>>) -> Response {
+    assert_eq!(query["fieldSelector"], format!("metadata.name={NAME}"), "nothing else may be listed");
+    if query.get("watch").is_none_or(|watch| watch != "true") {
+        let (version, data) = known.configuration.borrow().clone();
+        let items: Vec<_> = data.iter().map(|data| object(version, data)).collect();
+        let metadata = json!({"resourceVersion": version.to_string()});
+        return Json(json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": items}))
+            .into_response();
+    }
+    let seen: u64 = query["resourceVersion"].parse().unwrap();
+    let events = stream::unfold((known.configuration.subscribe(), seen), |(mut changes, seen)| async move {
+        let (version, data) = changes.wait_for(|(version, _)| *version > seen).await.ok()?.clone();
+        let event = json!({"type": "MODIFIED", "object": object(version, &data.unwrap_or_default())});
+        Some((Ok::<_, std::convert::Infallible>(format!("{event}\n")), (changes, version)))
+    });
+    Body::from_stream(events).into_response()
+}
+
+async fn token_review(State(known): State<Arc<Known>>, Json(mut review): Json<Value>) -> (StatusCode, Json<Value>) {
+    let token = review["spec"]["token"].as_str().unwrap().to_owned();
+    known.tokens.lock().unwrap().push(token.clone());
+    wait_while_it_hangs(&known).await;
+    review["status"] = match token.strip_prefix("token-of-") {
+        Some(name) => json!({"authenticated": true, "user": {"username": name, "groups": ["of-tokens"], "uid": "7"}}),
+        None => json!({"authenticated": false, "error": "no such token"}),
+    };
+    (StatusCode::CREATED, Json(review))
+}
+
+/// `hpa` may read everything; `reader` may read in the namespace `shop`; nobody else may do anything.
+async fn access_review(State(known): State<Arc<Known>>, Json(mut review): Json<Value>) -> (StatusCode, Json<Value>) {
+    let spec = &review["spec"];
+    known.reviews.lock().unwrap().push(spec.clone());
+    wait_while_it_hangs(&known).await;
+    let allowed = match spec["user"].as_str().unwrap() {
+        "hpa" => true,
+        "reader" => spec["resourceAttributes"]["namespace"] == "shop",
+        _ => false,
+    };
+    review["status"] = json!({"allowed": allowed});
+    (StatusCode::CREATED, Json(review))
+}
+
+async fn wait_while_it_hangs(known: &Known) {
+    known.hangs.subscribe().wait_for(|hangs| !*hangs).await.unwrap();
+}

@@ -1,0 +1,230 @@
+//! The adapter's own endpoint over real TLS, with a guard that asks the API server of these tests.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use adapter::guard::{Guard, GuardArgs};
+use adapter::registration::OwnService;
+use adapter::routes::{Routes, RoutesArgs};
+use prometheus::Registry;
+use runtime::tls::{ServingProfile, ServingTls, TlsFiles};
+use runtime::{Program, Readiness};
+use rustls::crypto::aws_lc_rs;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::ServerName;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::api_server::{ApiServer, Data};
+use crate::authority::{Authority, Identity, Says};
+use crate::surface;
+
+/// A question for an external metric, to which `list` is the verb.
+pub(crate) const QUEUE: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/queue";
+
+/// Everything that a test needs; it ends when dropped.
+pub(crate) struct Stage {
+    pub(crate) api: ApiServer,
+    pub(crate) guard: Guard,
+    pub(crate) registry: Registry,
+    /// Signs the certificates of front proxies.
+    pub(crate) proxies: Authority,
+    /// Signs the certificates of ordinary clients.
+    pub(crate) clients: Authority,
+    /// What it leaves to others; nothing at first.
+    pub(crate) routes: Routes,
+    pub(crate) servers: Authority,
+    pub(crate) address: SocketAddr,
+    folder: TempDir,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+#[derive(clap::Parser)]
+struct Flags {
+    #[command(flatten)]
+    guard: GuardArgs,
+}
+
+/// Flags about callers.
+pub(crate) fn flags(words: &[&str]) -> GuardArgs {
+    let program = Program { name: "adapter", version: "", defaults: &[] };
+    let flags: Flags = program.try_parse_from(std::iter::once(&"adapter").chain(words)).unwrap();
+    flags.guard
+}
+
+/// What an API server writes into the `ConfigMap`.
+pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -> Data {
+    Data::from([
+        ("client-ca-file", clients.to_owned()),
+        ("requestheader-client-ca-file", proxies.to_owned()),
+        ("requestheader-allowed-names", allowed_names.to_owned()),
+        ("requestheader-username-headers", r#"["X-Remote-User"]"#.to_owned()),
+        ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#.to_owned()),
+        ("requestheader-group-headers", r#"["X-Remote-Group"]"#.to_owned()),
+        ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#.to_owned()),
+    ])
+}
+
+impl Stage {
+    /// With the usual configuration.
+    pub(crate) async fn new(words: &[&str]) -> Self {
+        Self::with(words, |proxies, clients| {
+            Some(configuration(&proxies.pem(), &clients.pem(), r#"["front-proxy-client"]"#))
+        })
+        .await
+    }
+
+    pub(crate) async fn with(
+        words: &[&str],
+        configuration: impl FnOnce(&Authority, &Authority) -> Option<Data>,
+    ) -> Self {
+        runtime::tls::install_crypto_provider();
+        let [proxies, clients, servers] = ["proxies", "clients", "servers"].map(Authority::new);
+        let api = ApiServer::start(configuration(&proxies, &clients)).await;
+        let registry = Registry::new();
+        let readiness = Readiness::default();
+        let guard = Guard::new(flags(words), api.client.clone(), &registry, &readiness).unwrap();
+        guard.begin().await.unwrap();
+        let following = tokio::spawn(guard.clone().follow());
+
+        let folder = tempfile::tempdir().unwrap();
+        let routes = routes(&folder, &registry).await;
+        let identity = servers.issue(&Says { common_name: "localhost", purposes: &[], ..Says::default() });
+        let tls = tls(&folder, &identity).await;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let surface = surface::router(guard.clone(), Some(routes.clone()), &registry, readiness);
+        let limits = adapter::serve::LIMITS;
+        let server = tokio::spawn(runtime::serve::serve(
+            listener,
+            surface,
+            Some(tls.current()),
+            limits,
+            CancellationToken::new(),
+        ));
+        let tasks = vec![following.abort_handle(), server.abort_handle()];
+        Self { api, guard, registry, proxies, clients, routes, servers, address, folder, tasks }
+    }
+
+    /// A file beside those that it reads.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        write(&self.folder, name, text)
+    }
+
+    /// Leaves this to others from now on.
+    pub(crate) async fn leave(&self, text: &str) -> Result<(), String> {
+        self.write("routes.yaml", text);
+        self.routes.reload().await.map_err(|error| format!("{error:#}"))
+    }
+
+    /// A front proxy's connection.
+    pub(crate) async fn proxy(&self) -> Connection {
+        self.connect(Some(&self.proxies.client("front-proxy-client"))).await
+    }
+
+    /// A connection on which this is shown.
+    pub(crate) async fn connect(&self, identity: Option<&Identity>) -> Connection {
+        Connection(self.open(identity, b"http/1.1").await)
+    }
+
+    pub(crate) async fn open(&self, identity: Option<&Identity>, protocol: &[u8]) -> TlsStream<TcpStream> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.servers.der().clone()).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(Identity { chain, key, .. }) => {
+                let key = aws_lc_rs::sign::any_supported_type(key).unwrap();
+                let shown = CertifiedKey::new(chain.clone(), key);
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)))
+            }
+        };
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+    }
+
+    /// The metrics.
+    pub(crate) fn metrics(&self) -> String {
+        prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap()
+    }
+}
+
+fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Each adapter of these tests is a Service of its own name.
+async fn routes(folder: &TempDir, registry: &Registry) -> Routes {
+    let args = RoutesArgs {
+        routes_file: Some(write(folder, "routes.yaml", "")),
+        routes_token_file: write(folder, "token", "token-of-hpa"),
+    };
+    let name = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let own = OwnService { namespace: "plimsoll".to_owned(), name };
+    Routes::load(args, own, registry).await.unwrap().unwrap()
+}
+
+pub(crate) async fn tls(folder: &TempDir, identity: &Identity) -> ServingTls {
+    let (certificate, key) = &identity.pem;
+    let files = TlsFiles {
+        certificate: write(folder, "tls.crt", certificate),
+        private_key: write(folder, "tls.key", key),
+        authorities: None,
+    };
+    let profile = ServingProfile { asks_clients: true, ..ServingProfile::default() };
+    ServingTls::load_as(files, profile).await.unwrap()
+}
+
+/// A connection that is kept.
+pub(crate) struct Connection(TlsStream<TcpStream>);
+
+impl Connection {
+    /// Asks with these header lines, and gives the code and the body of the answer.
+    pub(crate) async fn get(&mut self, path: &str, headers: &[&str]) -> (u16, String) {
+        let mut lines = vec![format!("GET {path} HTTP/1.1"), "Host: localhost".to_owned()];
+        lines.extend(headers.iter().map(|line| (*line).to_owned()));
+        let head = lines.join("\r\n") + "\r\n\r\n";
+        self.0.write_all(head.as_bytes()).await.unwrap();
+        let mut seen = Vec::new();
+        loop {
+            let mut part = [0; 4096];
+            let read = self.0.read(&mut part).await.unwrap();
+            assert!(read > 0, "closed after {:?}", String::from_utf8_lossy(&seen));
+            seen.extend_from_slice(&part[..read]);
+            let text = String::from_utf8_lossy(&seen).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let head = head.to_ascii_lowercase();
+            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+            let length: usize = length.and_then(|length| length.parse().ok()).expect("a length");
+            if body.len() >= length {
+                let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a code");
+                return (code, body.to_owned());
+            }
+        }
+    }
+
+    /// Asks for an external metric; gives the code.
+    pub(crate) async fn queue(&mut self, headers: &[&str]) -> u16 {
+        self.get(QUEUE, headers).await.0
+    }
+}

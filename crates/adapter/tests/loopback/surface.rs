@@ -1,0 +1,24 @@
+//! The adapter's endpoint which knows nothing by itself: whoever is let in is told that there is no such metric.
+
+use adapter::decide::Providers;
+use adapter::guard::Guard;
+use adapter::metrics::Metrics;
+use adapter::routes::Routes;
+use adapter::serve::Surface;
+use axum::Router;
+use prometheus::Registry;
+use runtime::endpoints::Endpoints;
+use runtime::{Activity, Readiness};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) fn router(guard: Guard, routes: Option<Routes>, registry: &Registry, readiness: Readiness) -> Router {
+    let health = Endpoints {
+        registry: registry.clone(),
+        readiness,
+        activity: Activity::default(),
+        shutdown: CancellationToken::new(),
+    };
+    let metrics = Metrics::register(registry).unwrap();
+    let providers = Providers { routes, ..Providers::default() };
+    Surface { guard, providers, metrics, health, leaving: CancellationToken::new() }.router()
+}
