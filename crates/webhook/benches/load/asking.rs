@@ -1,21 +1,21 @@
-//! Asks for reviews on many connections and notes how long each answer took.
+//! Asks for reviews and notes how long each answer took since it was due, whether or not the review was sent in time: a server, or
+//! an asker, that is held up for a moment shows in every review that was due meanwhile.
+//!
+//! One thread that never sleeps and no timers: it sends what is due, and looks for answers on the connections that owe one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinSet;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
+use crate::arrivals::Arrivals;
 use crate::cluster::review;
+use crate::connection::{Answered, Connection};
+use crate::latencies::Latencies;
 use crate::server::Server;
 
 const CONNECTIONS: usize = 32;
@@ -23,42 +23,21 @@ const CONNECTIONS: usize = 32;
 const REVIEWS: usize = 2000;
 
 pub(crate) struct Asker {
-    runtime: Runtime,
-    server: std::net::SocketAddr,
-    connector: TlsConnector,
-    requests: Arc<Vec<Vec<u8>>>,
+    connections: Vec<Connection>,
+    requests: Vec<Vec<u8>>,
 }
 
-/// How long answers took.
+/// What came of asking.
 #[derive(Default)]
-pub(crate) struct Latencies {
-    sorted: Vec<Duration>,
+pub(crate) struct Asked {
+    /// From when a review was due to its answer.
+    pub(crate) latencies: Latencies,
+    /// By how much reviews were sent late although a connection was free for them: the asker's own fault, part of the latencies.
+    pub(crate) late: Latencies,
+    /// Reviews that found no connection free when they were due.
+    pub(crate) crowded: usize,
     /// Answers that left the pod as it was, since the server had too much to do.
-    unchanged: usize,
-}
-
-impl Latencies {
-    pub(crate) fn count(&self) -> usize {
-        self.sorted.len()
-    }
-
-    pub(crate) fn unchanged(&self) -> usize {
-        self.unchanged
-    }
-
-    pub(crate) fn percentile_ms(&self, share: f64) -> f64 {
-        let last = self.sorted.len().saturating_sub(1);
-        self.sorted.get((last as f64 * share) as usize).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
-    }
-
-    pub(crate) fn summary(&self) -> String {
-        let at = |share| self.percentile_ms(share);
-        let (p50, p99, p999, most) = (at(0.5), at(0.99), at(0.999), at(1.0));
-        let unchanged = self.unchanged;
-        format!(
-            "p50 {p50:.3} ms, p99 {p99:.3} ms, p99.9 {p999:.3} ms, at most {most:.3} ms, {unchanged} pods left as they were"
-        )
-    }
+    pub(crate) unchanged: usize,
 }
 
 impl Asker {
@@ -69,14 +48,11 @@ impl Asker {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // The thread never sleeps, and must look often whether an answer has come.
-        let runtime = Builder::new_current_thread().enable_all().event_interval(4).build()?;
-        let requests = (0..REVIEWS).map(|number| request(number * 7)).collect();
+        let config = Arc::new(config);
+        let open = |_| Connection::open(server.address, Arc::clone(&config));
         Ok(Self {
-            runtime,
-            server: server.address,
-            connector: TlsConnector::from(Arc::new(config)),
-            requests: Arc::new(requests),
+            connections: (0..CONNECTIONS).map(open).collect::<Result<_>>()?,
+            requests: (0..REVIEWS).map(|number| request(number * 7)).collect(),
         })
     }
 
@@ -84,43 +60,60 @@ impl Asker {
         self.requests.first().map_or(0, Vec::len)
     }
 
-    /// Asks without a pause on all connections.
-    pub(crate) fn as_fast_as_possible(&self, duration: Duration) -> Result<Latencies> {
-        self.ask(duration, None)
+    /// Asks without a pause on all connections: each review is due when a connection is free for it.
+    pub(crate) fn as_fast_as_possible(&mut self, duration: Duration) -> Result<Asked> {
+        let end = Instant::now() + duration;
+        self.ask(std::iter::from_fn(|| Some(Instant::now()).filter(|now| *now < end)))
     }
 
-    /// Asks so many times per second.
-    pub(crate) fn at_rate(&self, per_second: f64, duration: Duration) -> Result<Latencies> {
-        self.ask(duration, Some(Duration::from_secs_f64(1.0 / per_second)))
+    /// Asks so many times per second on average, whatever becomes of it.
+    pub(crate) fn at_rate(&mut self, per_second: f64, duration: Duration) -> Result<Asked> {
+        let begin = Instant::now();
+        let arrivals = Arrivals::new(per_second).take_while(|arrival| *arrival < duration);
+        self.ask(arrivals.map(|arrival| begin + arrival))
     }
 
-    fn ask(&self, duration: Duration, interval: Option<Duration>) -> Result<Latencies> {
-        self.runtime.block_on(async {
-            let mut connections = Vec::new();
-            for _ in 0..CONNECTIONS {
-                connections.push(self.connect().await?);
+    /// `due` says when the next review is due, and ends with the last one.
+    fn ask(&mut self, mut due: impl Iterator<Item = Instant>) -> Result<Asked> {
+        let Self { connections, requests } = self;
+        let mut requests = requests.iter().cycle();
+        let mut asked = Asked::default();
+        let mut free: Vec<usize> = (0..connections.len()).collect();
+        let mut waiting = Vec::new();
+        let mut free_since = Instant::now();
+        let (mut next, mut is_over) = (None, false);
+        while !is_over || !waiting.is_empty() {
+            if next.is_none() && !is_over && !free.is_empty() {
+                next = due.next();
+                is_over = next.is_none();
             }
-            let begin = Instant::now();
-            let mut tasks = JoinSet::new();
-            for (number, connection) in connections.into_iter().enumerate() {
-                let requests = Arc::clone(&self.requests);
-                tasks.spawn(keep_asking(connection, requests, number, begin, duration, interval));
+            let now = Instant::now();
+            if let Some(due_now) = next.filter(|due| *due <= now)
+                && let Some(number) = free.pop()
+            {
+                asked.late.add(now.duration_since(due_now.max(free_since)));
+                asked.crowded += usize::from(free_since > due_now);
+                let request = requests.next().context("a review")?;
+                connections.get_mut(number).context("a connection")?.ask(request, due_now)?;
+                waiting.push(number);
+                next = None;
             }
-            let mut all = Latencies::default();
-            for asked in tasks.join_all().await {
-                let Latencies { sorted, unchanged } = asked?;
-                all.sorted.extend(sorted);
-                all.unchanged += unchanged;
+            let was_crowded = free.is_empty();
+            for number in std::mem::take(&mut waiting) {
+                match connections.get_mut(number).context("a connection")?.look()? {
+                    None => waiting.push(number),
+                    Some(Answered { due, is_changed }) => {
+                        asked.latencies.add(due.elapsed());
+                        asked.unchanged += usize::from(!is_changed);
+                        free.push(number);
+                    }
+                }
             }
-            all.sorted.sort_unstable();
-            Ok(all)
-        })
-    }
-
-    async fn connect(&self) -> Result<TlsStream<TcpStream>> {
-        let stream = TcpStream::connect(self.server).await?;
-        stream.set_nodelay(true)?;
-        Ok(self.connector.connect(ServerName::try_from("webhook")?, stream).await?)
+            if was_crowded && !free.is_empty() {
+                free_since = Instant::now();
+            }
+        }
+        Ok(asked)
     }
 }
 
@@ -129,53 +122,4 @@ fn request(number: usize) -> Vec<u8> {
     let length = body.len();
     format!("POST /?timeout=10s HTTP/1.1\r\nhost: webhook\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
         .into_bytes()
-}
-
-async fn keep_asking(
-    mut connection: TlsStream<TcpStream>,
-    requests: Arc<Vec<Vec<u8>>>,
-    first: usize,
-    begin: Instant,
-    duration: Duration,
-    interval: Option<Duration>,
-) -> Result<Latencies> {
-    let mut latencies = Latencies::default();
-    let mut buffer = vec![0; 16 * 1024];
-    for turn in 0.. {
-        let number = first + turn * CONNECTIONS;
-        let due = match interval {
-            None => Instant::now(),
-            Some(interval) => begin + interval.mul_f64(number as f64),
-        };
-        if due.duration_since(begin) >= duration {
-            break;
-        }
-        while Instant::now() < due {
-            tokio::task::yield_now().await;
-        }
-        let request = requests.get(number % requests.len()).context("a request")?;
-        connection.write_all(request).await?;
-        let is_changed = read_answer(&mut connection, &mut buffer).await?;
-        latencies.sorted.push(due.elapsed());
-        latencies.unchanged += usize::from(!is_changed);
-    }
-    Ok(latencies)
-}
-
-/// Reads one answer, which must admit the pod; gives whether it changes it.
-async fn read_answer(connection: &mut TlsStream<TcpStream>, buffer: &mut [u8]) -> Result<bool> {
-    let mut filled = 0;
-    loop {
-        let room = buffer.get_mut(filled..).context("a long answer")?;
-        let read = connection.read(room).await?;
-        ensure!(read > 0, "the connection was closed");
-        filled += read;
-        let text = std::str::from_utf8(buffer.get(..filled).context("what was read")?)?;
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).context("no length")?;
-        if body.len() >= length.parse()? {
-            ensure!(head.starts_with("HTTP/1.1 200") && body.contains("\"allowed\":true"), "{text}");
-            return Ok(body.contains("\"patch\":"));
-        }
-    }
 }

@@ -1,10 +1,8 @@
 //! The webhook's server on a thread, and so on a core, of its own.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use prometheus::Registry;
@@ -21,13 +19,13 @@ use webhook::serve::{LIMITS, Reviews};
 use webhook::state::Settings;
 
 use crate::cluster::view;
+use crate::cores::{Thread, stay_on};
 
 /// A running server, which ends with the process.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) certificate: String,
-    /// Where the kernel says how long its thread has run.
-    schedule: PathBuf,
+    pub(crate) thread: Thread,
     _files: TempDir,
 }
 
@@ -42,19 +40,13 @@ impl Server {
         let (started, start) = mpsc::channel();
         std::thread::spawn(move || run(tls, &started));
         let (address, thread) = start.recv()?.context("the server")?;
-        let schedule = PathBuf::from("/proc").join(thread).join("schedstat");
-        Ok(Self { address, certificate: cert.pem(), schedule, _files: files })
-    }
-
-    /// How long the server has computed.
-    pub(crate) fn cpu(&self) -> Result<Duration> {
-        let text = std::fs::read_to_string(&self.schedule)?;
-        Ok(Duration::from_nanos(text.split(' ').next().unwrap_or_default().parse()?))
+        Ok(Self { address, certificate: cert.pem(), thread, _files: files })
     }
 }
 
-fn run(tls: TlsFiles, started: &mpsc::Sender<Result<(SocketAddr, PathBuf)>>) {
+fn run(tls: TlsFiles, started: &mpsc::Sender<Result<(SocketAddr, Thread)>>) {
     let beginning = || -> Result<_> {
+        stay_on(0)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (listener, tls) = runtime.block_on(async {
             anyhow::Ok((TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?, ServingTls::load(tls).await?))
@@ -69,12 +61,11 @@ fn run(tls: TlsFiles, started: &mpsc::Sender<Result<(SocketAddr, PathBuf)>>) {
             load: Load::default(),
             leaving: CancellationToken::new(),
         };
-        Ok((runtime, address, listener, tls, reviews))
+        Ok((runtime, address, Thread::current()?, listener, tls, reviews))
     };
     match beginning() {
-        Ok((runtime, address, listener, tls, reviews)) => {
-            let thread = std::fs::read_link("/proc/thread-self").context("/proc/thread-self");
-            started.send(thread.map(|thread| (address, thread))).ok();
+        Ok((runtime, address, thread, listener, tls, reviews)) => {
+            started.send(Ok((address, thread))).ok();
             runtime.block_on(async {
                 tokio::spawn(reviews.load.clone().measure());
                 serve(listener, reviews.router(), Some(tls.current()), LIMITS, CancellationToken::new()).await;
