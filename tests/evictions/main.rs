@@ -4,8 +4,10 @@
 //! Upstream's own benchmark of the same says 98.8 s for half of the pods (`test/benchmark/README.md`, `xxlarge`). The numbers are of the release
 //! build; `make bench-updater` makes it.
 
+mod by_hand;
 mod population;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -75,6 +77,8 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     let before = load::processor_seconds(sandbox, &processes)?;
     let started = Instant::now();
     kubectl_in(sandbox, &[option, namespace, "delete", "configmap", name]).await?;
+    timeout(PATIENCE, population.evicted(pods / 2)).await.context("half are evicted")??;
+    let half = started.elapsed().as_secs_f64();
     timeout(PATIENCE, population.evicted(pods)).await.context("all are evicted")??;
     let evicted = started.elapsed().as_secs_f64();
     timeout(PATIENCE, population.renewed(pods)).await.context("all are made anew")??;
@@ -89,17 +93,45 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     .await?;
     let count = metric(&updater, "vpa_updater_evicted_pods_total").await?;
     println!(
-        "\n  {count} pods evicted after {evicted:.2} s, the last one made anew with its new size after {renewed:.2} s"
+        "\n  half of {count} pods evicted after {half:.2} s, all after {evicted:.2} s, the last one made anew with its new size after {renewed:.2} s"
     );
     println!("  fewest pods of a workload that were ready at a time: {}", population.fewest());
     report(&updater).await?;
-    println!("  meanwhile, of the machine's {} cores", std::thread::available_parallelism()?);
-    for (name, after) in after {
-        let used = after - before.get(&name).copied().unwrap_or(0.0);
-        println!("    {name:<24} {:>5.2}   ({used:.2} s)", used / renewed);
-    }
+    let used = after.into_iter().map(|(name, after)| (name.clone(), after - before.get(&name).copied().unwrap_or(0.0)));
+    let used: BTreeMap<String, f64> = used.collect();
+    print_use(&used, &processes, renewed)?;
     ensure!(count >= pods as f64, "{count} of {pods} were evicted");
     ensure!(population.fewest() >= 1, "a workload had no pod that was ready");
+    drop(updater);
+    kubectl_in(sandbox, &["-n", "plimsoll-system", "scale", "deployment", "plimsoll-updater", "--replicas=0"]).await?;
+    let by_hand = timeout(PATIENCE, by_hand::evict_all(&client, &mut population)).await.context("evict by hand")??;
+    let [evicted_by_hand, renewed_by_hand] = [by_hand.evicted, by_hand.renewed].map(|time| time.as_secs_f64());
+    println!(
+        "  the same by hand, without the updater: evicted after {evicted_by_hand:.2} s, made anew after {renewed_by_hand:.2} s; with it {:.2} times as long",
+        renewed / renewed_by_hand
+    );
+    Ok(())
+}
+
+/// Who used the machine, and how long what is not ours takes even when everything else costs nothing.
+fn print_use(used: &BTreeMap<String, f64>, ours: &[(&str, u32)], seconds: f64) -> Result<()> {
+    let cores = std::thread::available_parallelism()?.get() as f64;
+    println!("  meanwhile, of the machine's {cores} cores");
+    for (name, used) in used {
+        println!("    {name:<24} {:>5.2}   ({used:.2} s)", used / seconds);
+    }
+    let is_ours = |name: &str| ours.iter().any(|(own, _)| *own == name);
+    let all: f64 = used.values().sum();
+    let control_plane: f64 = used.iter().filter(|(name, _)| !is_ours(name)).map(|(_, used)| used).sum();
+    println!(
+        "    all of them              {:>5.2}   ({:.0} % of the machine)",
+        all / seconds,
+        100.0 * all / seconds / cores
+    );
+    println!(
+        "  the control plane alone needs {control_plane:.1} s of processor time for this: {:.1} s on all cores",
+        control_plane / cores
+    );
     Ok(())
 }
 

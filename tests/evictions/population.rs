@@ -26,11 +26,12 @@ const CPU: &str = "25m";
 
 /// The workloads as a watch sees them.
 pub(crate) struct Population {
+    namespace: String,
     seen: watch::Receiver<Seen>,
 }
 
 /// Whether a pod is ready, and whether it has the new size.
-type Standing = (bool, bool);
+pub(crate) type Standing = (bool, bool);
 
 #[derive(Default)]
 struct Seen {
@@ -81,7 +82,7 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
     let made = stream::iter(&names).map(|name| recommend(&objects, name));
     made.buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await.context("make VPA objects")?;
     told.send_modify(|seen| seen.is_counting = true);
-    Ok(Population { seen })
+    Ok(Population { namespace, seen })
 }
 
 async fn recommend(objects: &Api<VerticalPodAutoscaler>, name: &str) -> Result<()> {
@@ -103,20 +104,18 @@ async fn recommend(objects: &Api<VerticalPodAutoscaler>, name: &str) -> Result<(
     Ok(())
 }
 
-async fn follow(pods: Api<Pod>, told: watch::Sender<Seen>) -> Result<(), watcher::Error> {
-    watcher(pods, watcher::Config::default())
-        .try_for_each(async |event| {
-            match event {
-                Event::InitApply(pod) | Event::Apply(pod) => told.send_modify(|seen| seen.apply(&pod)),
-                Event::Delete(pod) => told.send_modify(|seen| seen.delete(&pod)),
-                Event::Init | Event::InitDone => {}
-            }
-            Ok(())
-        })
-        .await
+/// An interrupted watch says so and goes on.
+async fn follow(pods: Api<Pod>, told: watch::Sender<Seen>) {
+    let events = watcher(pods, watcher::Config::default()).filter_map(async |event| event.ok());
+    let tell = events.for_each(async |event| match event {
+        Event::InitApply(pod) | Event::Apply(pod) => told.send_modify(|seen| seen.apply(&pod)),
+        Event::Delete(pod) => told.send_modify(|seen| seen.delete(&pod)),
+        Event::Init | Event::InitDone => {}
+    });
+    tell.await;
 }
 
-fn ready(pods: &BTreeMap<String, Standing>) -> usize {
+pub(crate) fn ready(pods: &BTreeMap<String, Standing>) -> usize {
     pods.values().filter(|(is_ready, _)| *is_ready).count()
 }
 
@@ -172,6 +171,16 @@ impl Population {
     pub(crate) async fn renewed(&mut self, pods: usize) -> Result<()> {
         self.seen.wait_for(|seen| seen.renewed >= pods).await?;
         Ok(())
+    }
+
+    /// Where the workloads are.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// All pods by workload and name.
+    pub(crate) fn pods(&self) -> BTreeMap<String, BTreeMap<String, Standing>> {
+        self.seen.borrow().pods.clone()
     }
 
     /// How few pods of a workload were ever ready.
