@@ -166,6 +166,11 @@ impl Score {
         self.least(&self.simple)
     }
 
+    /// The same, of all methods, whether or not they could be judged before.
+    pub(crate) fn best_of_all(&self) -> f64 {
+        self.simple.into_iter().fold(f64::INFINITY, f64::min)
+    }
+
     /// The least pinball loss of a simple method with its trailing quantile, in hindsight.
     pub(crate) fn best_pinball(&self) -> f64 {
         self.least(&self.simple_pinball)
