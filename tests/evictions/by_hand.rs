@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
 use kube::{Api, Client};
@@ -56,7 +56,7 @@ pub(crate) async fn evict_all(client: &Client, population: &mut Population) -> R
     loop {
         let (mut is_done, pods) = (true, population.pods());
         for (name, workload) in &mut workloads {
-            let is_whole = workload.is_whole(pods.get(name).context("a workload without pods")?);
+            let is_whole = pods.get(name).is_some_and(|pods| workload.is_whole(pods));
             is_done &= is_whole && workload.left.is_empty();
             if is_whole && let Some(pod) = workload.left.pop() {
                 workload.asked = Some(pod.clone());

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::{eventually, namespace};
+use e2e::{Follow, eventually, follow, namespace};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::Event;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::watch;
@@ -28,6 +28,7 @@ const CPU: &str = "25m";
 pub(crate) struct Population {
     namespace: String,
     seen: watch::Receiver<Seen>,
+    _following: Follow,
 }
 
 /// Whether a pod is ready, and whether it has the new size.
@@ -42,6 +43,8 @@ struct Seen {
     /// How many are ready and have the new size.
     renewed: usize,
     is_counting: bool,
+    /// The watch begins anew: not all pods are there yet.
+    is_listing: bool,
     fewest: Option<usize>,
 }
 
@@ -52,7 +55,13 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
     eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
     let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &namespace);
     let (told, mut seen) = watch::channel(Seen::default());
-    tokio::spawn(follow(Api::namespaced(client.clone(), &namespace), told.clone()));
+    let noted = told.clone();
+    let following = follow(Api::<Pod>::namespaced(client.clone(), &namespace), move |event| match event {
+        Event::Init => noted.send_modify(Seen::forget),
+        Event::InitApply(pod) | Event::Apply(pod) => noted.send_modify(|seen| seen.apply(&pod)),
+        Event::Delete(pod) => noted.send_modify(|seen| seen.delete(&pod)),
+        Event::InitDone => noted.send_modify(|seen| seen.is_listing = false),
+    });
     let names: Vec<String> = (0..workloads).map(|number| format!("workload-{number}")).collect();
     let made = stream::iter(&names).map(|name| {
         let sets = sets.clone();
@@ -82,7 +91,7 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
     let made = stream::iter(&names).map(|name| recommend(&objects, name));
     made.buffer_unordered(PARALLEL).try_collect::<Vec<()>>().await.context("make VPA objects")?;
     told.send_modify(|seen| seen.is_counting = true);
-    Ok(Population { namespace, seen })
+    Ok(Population { namespace, seen, _following: following })
 }
 
 async fn recommend(objects: &Api<VerticalPodAutoscaler>, name: &str) -> Result<()> {
@@ -104,22 +113,17 @@ async fn recommend(objects: &Api<VerticalPodAutoscaler>, name: &str) -> Result<(
     Ok(())
 }
 
-/// An interrupted watch says so and goes on.
-async fn follow(pods: Api<Pod>, told: watch::Sender<Seen>) {
-    let events = watcher(pods, watcher::Config::default()).filter_map(async |event| event.ok());
-    let tell = events.for_each(async |event| match event {
-        Event::InitApply(pod) | Event::Apply(pod) => told.send_modify(|seen| seen.apply(&pod)),
-        Event::Delete(pod) => told.send_modify(|seen| seen.delete(&pod)),
-        Event::Init | Event::InitDone => {}
-    });
-    tell.await;
-}
-
 pub(crate) fn ready(pods: &BTreeMap<String, Standing>) -> usize {
     pods.values().filter(|(is_ready, _)| *is_ready).count()
 }
 
 impl Seen {
+    fn forget(&mut self) {
+        self.is_listing = true;
+        self.pods.clear();
+        self.renewed = 0;
+    }
+
     fn apply(&mut self, pod: &Pod) {
         let Some(workload) = pod.labels().get("app") else { return };
         let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -147,7 +151,7 @@ impl Seen {
     }
 
     fn note(&mut self, workload: &str) {
-        if self.is_counting {
+        if self.is_counting && !self.is_listing {
             let available = self.pods.get(workload).map_or(0, ready);
             self.fewest = Some(self.fewest.map_or(available, |fewest| fewest.min(available)));
         }
