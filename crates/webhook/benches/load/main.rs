@@ -3,7 +3,8 @@
 //!
 //! First as many reviews as the server can take, on all connections without a pause; then half as many, each due at random and
 //! counted from when it was due. The kernel's word on how long the two threads waited for their cores tells a slow server from
-//! a busy machine.
+//! a busy machine: who waits for more than half a percent of the time waits in pieces of milliseconds, and that is what the 99th
+//! percentile shows then.
 
 mod arrivals;
 mod asking;
@@ -51,13 +52,16 @@ fn main() -> Result<()> {
     let grown = resident_bytes()? as f64 - resident as f64;
     println!("memory: {:.0} MiB, {:+.1} MiB over the run", resident as f64 / 1_048_576.0, grown / 1_048_576.0);
     ensure!(half.unchanged == 0, "at half load, {} pods were left as they were", half.unchanged);
-    ensure!(half.latencies.percentile_ms(0.99) < P99_MS, "the 99th percentile is above {P99_MS} ms");
+    ensure!(
+        half.latencies.percentile_ms(0.99) < P99_MS,
+        "the 99th percentile is above {P99_MS} ms; the server waited {:.1} % of the time for its core",
+        share(used.waited)
+    );
     Ok(())
 }
 
 fn report(half: &mut Asked, server: Used, asker: Used) {
     let seconds = HALF_LOAD.as_secs_f64();
-    let share = |time: Duration| 100.0 * time.as_secs_f64() / seconds;
     println!("half of that: {:.0} reviews/s, {}", half.latencies.count() as f64 / seconds, half.latencies.summary());
     println!("  sent late: {}; {} found no connection free", half.late.summary(), half.crowded);
     println!("  {} pods left as they were", half.unchanged);
@@ -67,6 +71,11 @@ fn report(half: &mut Asked, server: Used, asker: Used) {
         share(server.waited)
     );
     println!("  who asks ran {:.1} % and waited {:.1} %", share(asker.ran), share(asker.waited));
+}
+
+/// Of the time at half load, in percent.
+fn share(time: Duration) -> f64 {
+    100.0 * time.as_secs_f64() / HALF_LOAD.as_secs_f64()
 }
 
 fn resident_bytes() -> Result<u64> {
