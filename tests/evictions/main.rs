@@ -2,7 +2,8 @@
 //! evicted: how long that takes, until each of them was made anew with its new size. One of two pods may be away at a time.
 //!
 //! Upstream's own benchmark of the same says 98.8 s for half of the pods (`test/benchmark/README.md`, `xxlarge`). The numbers are of the release
-//! build; `make bench-updater` makes it.
+//! build; `make bench-updater` makes it. What bounds the time it says as well: how much of the machine each process had, and how long
+//! the same evictions take when nobody decides about them.
 
 mod by_hand;
 mod population;
