@@ -38,8 +38,9 @@ bench-updater: ## 2,000 pods of 1,000 VPA objects (VPAS=N) on a real control pla
 	cargo build --locked --release --workspace --bins
 	target/release/evictions
 
-fuzz: ## a million odd reviews to the webhook: no panic, no pod refused, no patch that does not apply
+fuzz: ## a million odd reviews to the webhook, a hundred thousand odd requests to the adapter: no panic, nothing but a proper answer
 	PLIMSOLL_HOSTILE_REVIEWS=1000000 cargo test -q --locked --release -p webhook --test reviews -- --nocapture hostile
+	PLIMSOLL_HOSTILE_REQUESTS=100000 cargo test -q --locked --release -p adapter --test hostile -- --nocapture
 
 certs: ## a development authority and a certificate per program, in certs/
 	cargo run -q --locked -p feed --example development_ca -- certs

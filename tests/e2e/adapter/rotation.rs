@@ -1,0 +1,162 @@
+//! Authority and certificate of two adapters are replaced while they are asked through the API server: no question fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deployed::{Replica, replicas_of, scrape};
+use e2e::eventually;
+use futures::future::try_join_all;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::stage::{ADAPTER, PATIENCE, Stage, refused};
+
+const SECRET: &str = "plimsoll-adapter-certificates";
+const METRICS_PORT: u16 = 8945;
+/// Together they ask fifty times a second.
+const CLIENTS: usize = 10;
+const INTERVAL: Duration = Duration::from_millis(200);
+/// More than the API server has connections open for so few clients.
+const AT_ONCE: usize = 40;
+
+#[tokio::test]
+async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Result<()> {
+    let stage = Stage::take("rotation").await?;
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "plimsoll-system");
+    let before = Pair::read(&secrets).await?;
+    let replicas = replicas_of(&stage.client, ADAPTER, METRICS_PORT).await?;
+    ensure!(replicas.len() == 2, "{replicas:?}");
+    let ends = ends(&replicas).await?;
+
+    let (stop, asked) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let (client, path) = (stage.sandbox()?.client().await?, path(&stage.namespace, number));
+        clients.spawn(ask(client, path, stop.clone(), Arc::clone(&asked)));
+    }
+    let replaced = async {
+        some_more(&asked).await?;
+        // With an authority whose key is lost, no further certificate can be made: there has to be another authority.
+        let lost = Patch::Merge(json!({"data": {"caKey.pem": null}}));
+        secrets.patch(SECRET, &PatchParams::default(), &lost).await?;
+        eventually("authority and certificate are replaced", PATIENCE, async || {
+            let now = Pair::read(&secrets).await?;
+            ensure!(now.authority != before.authority, "the authority is not");
+            ensure!(now.certificate != before.certificate, "the certificate is not");
+            Ok(())
+        })
+        .await?;
+        eventually("both replicas show the new certificate", PATIENCE, async || {
+            let now = self::ends(&replicas).await?;
+            ensure!(now.iter().zip(&ends).all(|(now, before)| now != before), "{ends:?} {now:?}");
+            Ok(())
+        })
+        .await?;
+        some_more(&asked).await?;
+        // So many at once need connections that are not open yet.
+        try_join_all((0..AT_ONCE).map(|number| {
+            let (client, path) = (stage.client.clone(), path(&stage.namespace, number));
+            async move { question(&client, &path).await }
+        }))
+        .await?;
+        anyhow::Ok(())
+    }
+    .await;
+    stop.cancel();
+    for client in clients.join_all().await {
+        client?;
+    }
+    replaced?;
+    eprintln!("{} questions were answered", asked.load(Ordering::Relaxed));
+
+    let now = Pair::read(&secrets).await?;
+    let services: Api<APIService> = Api::all(stage.client.clone());
+    let services = services.list(&ListParams::default().labels(ADAPTER)).await?;
+    ensure!(services.items.len() == 3);
+    for service in services {
+        let name = service.name_any();
+        let bundle = service.spec.and_then(|spec| spec.ca_bundle).context("no bundle")?;
+        let bundle = String::from_utf8(bundle.0)?;
+        ensure!(bundle.contains(&now.authority), "{name} has not heard of the new authority");
+        ensure!(bundle.contains(&before.authority), "{name} has forgotten the old authority too early");
+    }
+    Ok(())
+}
+
+/// The first of the authorities and of the certificates in the Secret.
+struct Pair {
+    authority: String,
+    certificate: String,
+}
+
+impl Pair {
+    async fn read(secrets: &Api<Secret>) -> Result<Self> {
+        let data = secrets.get(SECRET).await?.data.unwrap_or_default();
+        let first = |name: &str| -> Result<String> {
+            let ByteString(pem) = data.get(name).with_context(|| format!("no {name}"))?;
+            let pem = String::from_utf8(pem.clone())?;
+            Ok(pem.split_inclusive("-----END CERTIFICATE-----").next().context("no certificate")?.to_owned())
+        };
+        Ok(Self { authority: first("caCert.pem")?, certificate: first("serverCert.pem")? })
+    }
+}
+
+/// When the certificate that each replica shows ends, as it says itself.
+async fn ends(replicas: &[Replica]) -> Result<Vec<String>> {
+    let mut ends = Vec::new();
+    for replica in replicas {
+        let metrics = scrape(replica).await?;
+        let mut lines = metrics.lines().filter(|line| line.starts_with("plimsoll_adapter_certificate_end"));
+        ends.push(lines.find(|line| line.contains("\"server\"")).context("no end")?.to_owned());
+    }
+    Ok(ends)
+}
+
+/// Half of the clients ask what there is, the others for a metric that nobody has.
+fn path(namespace: &str, number: usize) -> String {
+    let api = "/apis/external.metrics.k8s.io/v1beta1";
+    if number.is_multiple_of(2) { api.to_owned() } else { format!("{api}/namespaces/{namespace}/nothing") }
+}
+
+async fn ask(client: Client, path: String, stop: CancellationToken, asked: Arc<AtomicUsize>) -> Result<()> {
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !stop.is_cancelled() {
+        ticks.tick().await;
+        let before = asked.load(Ordering::Relaxed);
+        question(&client, &path).await.with_context(|| format!("after {before} questions"))?;
+        asked.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// The adapter itself must answer, with what it has or with what it says where it has nothing.
+async fn question(client: &Client, path: &str) -> Result<()> {
+    if path.contains("/namespaces/") {
+        let status = refused(client, "GET", path).await?;
+        ensure!(status.code == 404 && status.message.contains("could not find the metric nothing"), "{status:?}");
+        return Ok(());
+    }
+    let list: Value = client.request(http::Request::get(path).body(Vec::new())?).await?;
+    ensure!(list["kind"] == "APIResourceList", "{list}");
+    Ok(())
+}
+
+/// Waits until many more questions are answered.
+async fn some_more(asked: &AtomicUsize) -> Result<()> {
+    let enough = asked.load(Ordering::Relaxed) + 10 * CLIENTS;
+    eventually("more questions are answered", PATIENCE, async || {
+        ensure!(asked.load(Ordering::Relaxed) >= enough, "not yet");
+        Ok(())
+    })
+    .await
+}
