@@ -8,7 +8,8 @@ use super::stage::{APIS, Stage};
 #[tokio::test]
 async fn the_apis_are_found_and_described_as_any_others() -> Result<()> {
     let stage = Stage::take("served").await?;
-    let services = stage.kubectl(&["get", "apiservice", "-l", super::stage::ADAPTER, "-ojson"]).await?;
+    let services =
+        stage.kubectl(&["get", "apiservice", "-l", super::stage::ADAPTER, "-ojson", "--show-managed-fields"]).await?;
     let services: Value = serde_json::from_str(&services)?;
     let services = services["items"].as_array().context("a list")?;
     ensure!(services.len() == APIS.len(), "{services:?}");
