@@ -47,9 +47,9 @@ fn permissive() -> kube::Client {
 fn router() -> Router {
     let registry = Registry::new();
     let args: Args = PROGRAM.try_parse_from(["adapter"]).expect("the defaults");
-    let guard = Guard::new(args.guard, permissive(), &registry).expect("metrics of the guard");
     let shutdown = CancellationToken::new();
     let (readiness, activity) = (Readiness::default(), Activity::default());
+    let guard = Guard::new(args.guard, permissive(), &registry, &Readiness::default()).expect("metrics of the guard");
     let metrics = Metrics::register(&registry).expect("metrics");
     let health = Endpoints { registry, readiness, activity, shutdown: shutdown.clone() };
     let providers = adapter::decide::Providers::default();
