@@ -1,6 +1,8 @@
 //! The metrics adapter before a real control plane: its two APIs are reached through the API server's aggregation, as the horizontal pod
 //! autoscaler reaches them.
 
+mod expected;
 mod rotation;
 mod served;
+mod shop;
 mod stage;

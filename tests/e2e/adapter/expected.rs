@@ -1,0 +1,134 @@
+//! Windows of time, from the object over the native autoscaler to the workload, on the examples of Crane's documentation and others.
+
+use anyhow::{Context as _, Result, ensure};
+use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::jiff::civil::Weekday;
+use k8s_openapi::jiff::tz::TimeZone;
+use k8s_openapi::jiff::{Timestamp, ToSpan as _, Unit, Zoned};
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use super::shop::Shop;
+
+fn utc() -> Zoned {
+    Timestamp::now().to_zoned(TimeZone::UTC)
+}
+
+/// A cron of this time of every day.
+fn daily(time: &Zoned) -> String {
+    format!("{} {} * * *", time.minute(), time.hour())
+}
+
+/// A window with six replicas that has been open for two hours, and closes then.
+fn window(end: &Zoned) -> Result<Value> {
+    let start = daily(&utc().checked_sub(2.hours())?);
+    Ok(json!([{"name": "busy", "start": start, "end": daily(end), "targetReplicas": 6}]))
+}
+
+/// Scaled by the CPU that pods use, and by the clock; quick to shrink.
+fn spec(deployment: &str, strategy: &str, crons: &Value) -> Value {
+    let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}});
+    json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment},
+        "minReplicas": 1,
+        "maxReplicas": 10,
+        "scaleStrategy": strategy,
+        "metrics": [{"type": "Resource", "resource": cpu}],
+        "crons": crons,
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
+    })
+}
+
+#[tokio::test]
+async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() -> Result<()> {
+    let shop = Shop::open("windows").await?;
+    let open = window(&utc().checked_add(10.hours())?)?;
+    for (name, strategy) in [("web", "Auto"), ("seen", "Preview")] {
+        shop.deploy(name, 2, "20m").await?;
+        shop.create::<EffectiveHorizontalPodAutoscaler>(name, &spec(name, strategy, &open)).await?;
+    }
+    // Nothing but a window that is closed: it keeps what it has.
+    let closed = json!([{"name": "later", "start": daily(&utc().checked_add(10.hours())?), "end": daily(&utc().checked_add(12.hours())?), "targetReplicas": 6}]);
+    let mut alone = spec("alone", "Auto", &closed);
+    alone["metrics"] = json!([]);
+    shop.deploy("alone", 3, "20m").await?;
+    shop.create::<EffectiveHorizontalPodAutoscaler>("alone", &alone).await?;
+
+    shop.scaled("web", "the window raises", |replicas| replicas == 6).await?;
+    let answer = shop.external("crane_autoscaling_cron", "web", "cron").await?;
+    assert_eq!((&answer["items"][0]["value"], answer["items"].as_array().map(Vec::len)), (&json!("6"), Some(1)));
+
+    let would = |it: &Value| it["status"]["expectReplicas"] == 6;
+    shop.when::<EffectiveHorizontalPodAutoscaler>("seen", "the preview says what it would do", would).await?;
+
+    // It closes with the next minute but one at the latest; until then nothing needs to be seen.
+    let soon = utc().round(Unit::Minute)?.checked_add(1.minute())?;
+    let closing = json!({"spec": {"crons": window(&soon)?}});
+    shop.patch::<EffectiveHorizontalPodAutoscaler>("web", &closing).await?;
+    shop.scaled("web", "the window releases", |replicas| replicas == 1).await?;
+    let answer = shop.external("crane_autoscaling_cron", "web", "cron").await?;
+    assert_eq!(answer["items"][0]["value"], "1");
+
+    let is_asked = |it: &Value| it["status"]["currentMetrics"][0]["external"]["current"]["averageValue"] == "1";
+    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what is there is what is wanted", is_asked).await?;
+    for (name, replicas) in [("seen", 2), ("alone", 3)] {
+        let untouched = shop.scaled(name, "it is there", |_| true).await?;
+        let found = (&untouched["spec"]["replicas"], &untouched["metadata"]["generation"]);
+        assert_eq!(found, (&json!(replicas), &json!(1)), "{name}");
+    }
+    Ok(())
+}
+
+/// What the example's windows say at this hour.
+fn documented_crons() -> i64 {
+    if matches!(utc().hour(), 6..9 | 11..14 | 17..20) { 80 } else { 10 }
+}
+
+/// What the example's window says: it opens on Saturday at midnight, and closes on Sunday at 23:00.
+fn documented_weekend() -> &'static str {
+    let now = utc();
+    let is_open = match now.weekday() {
+        Weekday::Saturday => true,
+        Weekday::Sunday => now.hour() < 23,
+        _ => false,
+    };
+    if is_open { "100" } else { "1" }
+}
+
+#[tokio::test]
+async fn the_windows_of_cranes_documentation_work_as_it_says() -> Result<()> {
+    let shop = Shop::open("documented").await?;
+    shop.deploy("php-apache", 1, "10m").await?;
+    shop.apply_documented("crons").await?;
+    shop.scaled("php-apache", "the workload has the size of the hour", |replicas| replicas == documented_crons())
+        .await?;
+
+    shop.api::<EffectiveHorizontalPodAutoscaler>().delete("php-apache-local", &DeleteParams::default()).await?;
+    let natives = shop.api::<HorizontalPodAutoscaler>();
+    e2e::eventually("its native autoscaler is gone", super::shop::PATIENCE, async || {
+        ensure!(natives.get_opt("ehpa-php-apache-local").await?.is_none(), "it is still there");
+        Ok(())
+    })
+    .await?;
+    shop.patch::<Deployment>("php-apache", &json!({"spec": {"replicas": 1}})).await?;
+    shop.apply_documented("all").await?;
+    let name = "ehpa-php-apache-multi-dimensions";
+    let has_cron = |it: &Value| {
+        let metrics = it["spec"]["metrics"].as_array().into_iter().flatten();
+        let names: Vec<_> = metrics.filter_map(|metric| metric["external"]["metric"]["name"].as_str()).collect();
+        names.contains(&"crane_autoscaling_cron")
+    };
+    shop.when::<HorizontalPodAutoscaler>(name, "the clock is among the metrics", has_cron).await?;
+    shop.when::<TimeSeriesPrediction>(name, "a prediction is made", |_| true).await?;
+    let answer = e2e::eventually("the window of the weekend is served", super::shop::PATIENCE, async || {
+        let answer = shop.external("crane_autoscaling_cron", "php-apache", "cron").await?;
+        let value = answer["items"][0]["value"].as_str().context("a value")?.to_owned();
+        ensure!(value == documented_weekend(), "{answer}");
+        Ok(answer)
+    });
+    assert_eq!(answer.await?["items"][0]["metricLabels"]["resourceIdentifier"], "cron");
+    Ok(())
+}
