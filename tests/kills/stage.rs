@@ -126,7 +126,12 @@ impl Stage {
             Ok(())
         })
         .await?;
-        self.make_set("late", 0, 100).await
+        self.make_set("late", 0, 100).await?;
+        eventually("their statuses begin to change", PATIENCE, async || {
+            ensure!(self.unsupported().await? < count, "not one has changed");
+            Ok(())
+        })
+        .await
     }
 
     /// How many objects say that their workload is not there.
