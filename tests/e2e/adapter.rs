@@ -3,6 +3,7 @@
 
 mod expected;
 mod rotation;
+mod rules;
 mod served;
 mod shop;
 mod stage;

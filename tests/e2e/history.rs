@@ -6,7 +6,7 @@
 
 mod lived_through;
 mod predicted;
-mod remote_write;
+pub(crate) mod remote_write;
 
 use std::fs;
 use std::path::Path;

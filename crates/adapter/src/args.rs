@@ -7,6 +7,7 @@ use runtime::{CommonArgs, Program};
 
 use crate::guard::GuardArgs;
 use crate::routes::RoutesArgs;
+use crate::rules::args::RulesArgs;
 pub use expected::ExpectedArgs;
 pub use serving::ServingArgs;
 
@@ -41,6 +42,9 @@ pub struct Args {
     /// Flags of the HTTPS endpoint.
     #[command(flatten)]
     pub serving: ServingArgs,
+    /// Flags of rules.
+    #[command(flatten)]
+    pub rules: RulesArgs,
 }
 
 #[cfg(test)]

@@ -8,12 +8,15 @@ use crate::expected::Expected;
 use crate::guard::{Guard, User, Wants};
 use crate::refusal::Refusal;
 use crate::routes::{Hops, Left, Routes};
+use crate::rules::Rules;
 
 /// Whoever knows metrics.
 #[derive(Debug, Default)]
 pub struct Providers {
     /// Predictions and windows of time.
     pub expected: Expected,
+    /// Metrics from queries, where there is a rule file.
+    pub rules: Option<Rules>,
     /// Other providers of external metrics.
     pub routes: Option<Routes>,
 }
@@ -33,9 +36,13 @@ pub struct Caller<'a> {
 
 impl Providers {
     /// The values of a metric of objects.
-    #[expect(clippy::unused_async, reason = "providers are asked")]
     pub async fn custom(&self, ask: &CustomAsk, now: Timestamp) -> Result<Vec<MetricValue>, Refusal> {
         if let Some(values) = self.expected.custom(ask, now)? {
+            return Ok(values);
+        }
+        if let Some(rules) = &self.rules
+            && let Some(values) = rules.custom(ask, now).await?
+        {
             return Ok(values);
         }
         let CustomAsk { resource, subject, metric, .. } = ask;
@@ -58,6 +65,11 @@ impl Providers {
             return caller.leave(ask, &left).await;
         }
         if let Some(values) = self.expected.external(ask, now)? {
+            return Ok(values);
+        }
+        if let Some(rules) = &self.rules
+            && let Some(values) = rules.external(ask, now).await?
+        {
             return Ok(values);
         }
         if let Some(left) = self.routes.as_ref().and_then(Routes::rest) {

@@ -11,6 +11,7 @@
 //! * [`serve`]: the HTTPS endpoint that the API server asks.
 //! * [`registration`]: how the API server is told whom to trust; [`act`]: the only writes.
 //! * [`metrics`]: what is measured about all this.
+//! * [`rules`]: metrics from queries, as prometheus-adapter's rule file says.
 
 pub mod act;
 pub mod answer;
@@ -25,6 +26,7 @@ mod recent;
 pub mod refusal;
 pub mod registration;
 pub mod routes;
+pub mod rules;
 mod run;
 pub mod serve;
 

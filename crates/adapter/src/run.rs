@@ -17,6 +17,7 @@ use crate::guard::Guard;
 use crate::metrics::Metrics;
 use crate::registration::Attendant;
 use crate::routes::Routes;
+use crate::rules::Rules;
 use crate::serve::{LIMITS, Surface};
 
 /// How long requests are still taken after the end was asked for: the API server goes on sending some until it knows. What is under
@@ -27,7 +28,8 @@ const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The adapter's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args { common: _, guard, expected, routes, serving } = args;
+    let Args { common: _, guard, expected, rules, routes, serving } = args;
+    let rules = rules.settings()?;
     let metrics = Metrics::register(&chassis.registry)?;
     let own = serving.own_service(&own_namespace());
     let listen: ListenAddress = format!(":{}", serving.secure_port).parse()?;
@@ -38,7 +40,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     if let Some(routes) = &routes {
         chassis.tasks.spawn_until_shutdown("routes", routes.clone().follow());
     }
-    let providers = Providers { expected: expected.start(&chassis)?, routes };
+    let rules = rules.map(|settings| Rules::start(settings, &chassis)).transpose()?;
+    let providers = Providers { expected: expected.start(&chassis)?, rules, routes };
     let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
     let certificates = certificates?;
 

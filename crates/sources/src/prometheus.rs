@@ -1,4 +1,4 @@
-//! History of usage from any store that answers `PromQL` over the HTTP API of Prometheus: Thanos, Mimir and others too.
+//! History of usage, and current values of any query, from any store that answers `PromQL` over the HTTP API of Prometheus: Thanos, Mimir and others too.
 //!
 //! Every answer is bounded in time and size: ranges are read in pieces, and a piece that is too much is halved. Which series
 //! hold usage and pod labels is found out where the settings leave it open. Nothing is retried here: the caller does.
@@ -9,13 +9,14 @@
 //! | which series and labels there may be | `names.rs` |
 //! | texts of queries | `query.rs` |
 //! | pieces of a range | `window.rs` |
-//! | what an answer says | `answer.rs` |
+//! | what an answer says | `answer.rs`, `instant.rs` |
 //! | label names as Kubernetes has them | `label_names.rs` |
 
 mod answer;
 mod connection;
 mod error;
 mod exchange;
+mod instant;
 mod label_names;
 mod names;
 mod query;
@@ -30,9 +31,10 @@ pub use answer::Labelled;
 pub use connection::{Connection, Credentials, Secret};
 pub use error::PrometheusError;
 pub use exchange::{Exchange, Observer, Prometheus};
+pub use instant::{InstantSample, SeriesShape};
 pub use label_names::KnownKeys;
 pub use names::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};
-pub use query::workload_usage;
+pub use query::{matcher, workload_usage};
 pub use step::{ParseStepError, Step};
 pub use window::Window;
 

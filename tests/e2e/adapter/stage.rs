@@ -37,6 +37,12 @@ impl Stage {
             let file = e2e::repository().join("deploy/base/namespace.yaml");
             let file = file.to_str().context("the repository's path is text")?;
             e2e::kubectl_in(&sandbox, &["apply", "--server-side", "-f", file]).await?;
+            let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+            let url = format!("--from-literal=PLIMSOLL_ADAPTER_PROMETHEUS_URL={url}");
+            let authority =
+                format!("--from-literal=PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE={}", sandbox.authority().display());
+            let make = ["create", "configmap", "prometheus", "-n", "plimsoll-system", &url, &authority];
+            e2e::kubectl_in(&sandbox, &make).await?;
             deploy_these(&sandbox, "tests/e2e/adapter", ADAPTER).await?;
             *own = Some(sandbox);
         }

@@ -145,7 +145,11 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             let (_, view) = watch::channel(view(Timestamp::now()));
             let surface = Surface {
                 guard,
-                providers: Providers { expected: Expected::new(view, Duration::from_mins(5)), routes: None },
+                providers: Providers {
+                    expected: Expected::new(view, Duration::from_mins(5)),
+                    rules: None,
+                    routes: None,
+                },
                 metrics,
                 health,
                 leaving: CancellationToken::new(),

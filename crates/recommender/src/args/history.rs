@@ -131,6 +131,8 @@ impl HistoryArgs {
             client_certificate: prometheus_client_cert_file.zip(prometheus_client_key_file),
             insecure: prometheus_insecure,
             query_timeout: prometheus_query_timeout.0,
+            headers: Vec::new(),
+            always_post: false,
         };
         connection.check().context("--prometheus-address")?;
         Ok(Settings {

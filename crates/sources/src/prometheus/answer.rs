@@ -70,7 +70,7 @@ pub(super) fn refusal(body: &[u8]) -> String {
     said.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(200).collect()
 }
 
-fn data<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<D, PrometheusError> {
+pub(super) fn data<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<D, PrometheusError> {
     let answer: Answer<D> =
         serde_json::from_slice(body).map_err(|error| PrometheusError::Malformed(error.to_string()))?;
     answer.data.ok_or_else(|| PrometheusError::Malformed("there is no data in it".to_owned()))
@@ -81,7 +81,7 @@ fn labelled(Found { metric, values }: Found) -> Labelled {
     Labelled { labels: metric, series: Series::new(points.collect()) }
 }
 
-fn time(second: f64) -> Option<Timestamp> {
+pub(super) fn time(second: f64) -> Option<Timestamp> {
     let millisecond = (second * 1000.0).round();
     millisecond.is_finite().then_some(millisecond as i64).and_then(|at| Timestamp::from_millisecond(at).ok())
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::Uri;
+use http::{HeaderName, HeaderValue, Uri};
 use kube::client::ClientBuilder;
 use kube::config::AuthInfo;
 use kube::{Client, Config};
@@ -29,6 +29,10 @@ pub struct Connection {
     pub insecure: bool,
     /// How long one query may take.
     pub query_timeout: Duration,
+    /// Sent with every request, such as the name of a tenant.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Whether questions are posted even where they are short enough for an address.
+    pub always_post: bool,
 }
 
 /// Who asks.
@@ -94,6 +98,7 @@ impl Connection {
         let needs_no_roots = self.insecure || self.ca_file.is_some() || config.cluster_url.scheme_str() == Some("http");
         config.root_cert = needs_no_roots.then(Vec::new);
         config.auth_info = self.identity().await?;
+        config.headers.clone_from(&self.headers);
         let set_up = |error: kube::Error| PrometheusError::SetUp(chain(&error));
         Ok(ClientBuilder::try_from(config).map_err(set_up)?.build())
     }

@@ -1,12 +1,14 @@
-//! One question and its answer over HTTP: `GET /api/v1/...`, bounded in time and size.
+//! One question and its answer over HTTP: `/api/v1/...`, bounded in time and size. Long questions are posted.
 //!
 //! Source: <https://prometheus.io/docs/prometheus/latest/querying/api/>.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use tokio::task::spawn_blocking;
@@ -15,10 +17,15 @@ use tokio::time::timeout;
 use super::answer::{self, Labelled};
 use super::connection::{Connection, chain};
 use super::error::PrometheusError;
-use super::window::Window;
+use super::instant::{self, InstantSample, SeriesShape};
+use super::window::{Window, seconds};
 
 /// Of one answer.
 const MAX_BYTES: usize = 64 << 20;
+/// Of the answer to an instant query, which somebody waits for.
+const MAX_INSTANT_BYTES: usize = 4 << 20;
+/// Servers and proxies refuse addresses that are longer than this or somewhat more.
+const MAX_ADDRESS_BYTES: usize = 4 << 10;
 /// The store is told to give up earlier than this side does, so that it can say so.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -39,14 +46,23 @@ pub type Observer = Arc<dyn Fn(Exchange) + Send + Sync>;
 pub struct Prometheus {
     client: Client,
     query_timeout: Duration,
+    always_post: bool,
     observer: Observer,
+}
+
+/// What is asked, and how much time and room the answer may take.
+struct Question<'a> {
+    path: &'a str,
+    parameters: &'a [(&'a str, &'a str)],
+    patience: Duration,
+    max_bytes: usize,
 }
 
 impl Prometheus {
     /// Gets ready to ask; nothing is sent yet.
     pub async fn connect(connection: &Connection, observer: Observer) -> Result<Self, PrometheusError> {
         let client = connection.client().await?;
-        Ok(Self { client, query_timeout: connection.query_timeout, observer })
+        Ok(Self { client, query_timeout: connection.query_timeout, always_post: connection.always_post, observer })
     }
 
     /// The series of a query with a value per step.
@@ -66,10 +82,30 @@ impl Prometheus {
         Ok(!parse(body, answer::label_values).await?.is_empty())
     }
 
+    /// The current values of a query, within this time. Each has the time that the store gives it.
+    pub async fn query(&self, query: &str, patience: Duration) -> Result<Vec<InstantSample>, PrometheusError> {
+        let limit = format!("{}ms", patience.as_millis());
+        let parameters = &[("query", query), ("timeout", &limit)];
+        let question = Question { path: "query", parameters, patience, max_bytes: MAX_INSTANT_BYTES };
+        parse(self.ask(question).await?, instant::samples).await
+    }
+
+    /// The names and labels of the series that a selector finds since this time.
+    pub async fn shapes(&self, selector: &str, since: Timestamp) -> Result<Vec<SeriesShape>, PrometheusError> {
+        let start = seconds(since.as_millisecond());
+        let body = self.get("series", &[("match[]", selector), ("start", &start)]).await?;
+        parse(body, instant::shapes).await
+    }
+
     async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, PrometheusError> {
-        let started = Instant::now();
         let patience = self.query_timeout.saturating_add(GRACE);
-        let answer = timeout(patience, self.exchange(path, parameters)).await;
+        self.ask(Question { path, parameters, patience, max_bytes: MAX_BYTES }).await
+    }
+
+    async fn ask(&self, question: Question<'_>) -> Result<Vec<u8>, PrometheusError> {
+        let started = Instant::now();
+        let patience = question.patience;
+        let answer = timeout(patience, self.exchange(&question)).await;
         let answer = answer.unwrap_or(Err(PrometheusError::Timeout(patience)));
         let code = match &answer {
             Ok(_) => Some(StatusCode::OK.as_u16()),
@@ -80,15 +116,23 @@ impl Prometheus {
         answer
     }
 
-    async fn exchange(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, PrometheusError> {
+    async fn exchange(&self, question: &Question<'_>) -> Result<Vec<u8>, PrometheusError> {
+        let &Question { path, parameters, max_bytes, .. } = question;
         let parameters = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-        let request = Request::get(format!("/api/v1/{path}?{parameters}")).body(Body::empty());
+        // The values of a label can only be got.
+        let posts = !path.starts_with("label/") && (self.always_post || parameters.len() > MAX_ADDRESS_BYTES);
+        let request = if posts {
+            let request = Request::post(format!("/api/v1/{path}"));
+            request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(Body::from(parameters.into_bytes()))
+        } else {
+            Request::get(format!("/api/v1/{path}?{parameters}")).body(Body::empty())
+        };
         let request = request.map_err(|error| PrometheusError::SetUp(error.to_string()))?;
         let unreachable = |error: kube::Error| PrometheusError::Unreachable(chain(&error));
         let (head, body) = self.client.send(request).await.map_err(unreachable)?.into_parts();
-        let body = Limited::new(body, MAX_BYTES).collect().await.map_err(|error| {
+        let body = Limited::new(body, max_bytes).collect().await.map_err(|error| {
             let is_too_long = error.is::<LengthLimitError>();
-            if is_too_long { PrometheusError::TooLong(MAX_BYTES) } else { PrometheusError::Unreachable(chain(&*error)) }
+            if is_too_long { PrometheusError::TooLong(max_bytes) } else { PrometheusError::Unreachable(chain(&*error)) }
         })?;
         let body = body.to_bytes();
         if head.status.is_success() {

@@ -99,7 +99,8 @@ fn has_braces_outside_quotes(text: &str) -> bool {
     false
 }
 
-fn matcher(label: &str, operator: &str, value: &str) -> String {
+/// A label matcher that the value cannot leave. `operator` is one of `=`, `!=`, `=~`, `!~`.
+pub fn matcher(label: &str, operator: &str, value: &str) -> String {
     let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("{label}{operator}\"{value}\"")
 }

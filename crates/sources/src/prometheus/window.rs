@@ -45,7 +45,8 @@ impl Window {
     }
 }
 
-fn seconds(milliseconds: i64) -> String {
+/// As the HTTP API wants times: seconds since 1970.
+pub(super) fn seconds(milliseconds: i64) -> String {
     format!("{}.{:03}", milliseconds.div_euclid(1000), milliseconds.rem_euclid(1000))
 }
 

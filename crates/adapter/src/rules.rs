@@ -1,0 +1,188 @@
+//! Metrics from queries: a rule file as prometheus-adapter has it says which series of a store that speaks `PromQL` are metrics of
+//! which objects, and how their values are asked for.
+//!
+//! | what | file |
+//! |---|---|
+//! | the file's fields; errors that name them | `rules/file.rs` |
+//! | what a rule means; its queries | `rules/rule.rs`, `rules/template.rs`, `rules/matchers.rs` |
+//! | names of metrics; labels that name objects | `rules/name.rs`, `rules/association.rs`, `rules/api_resources.rs` |
+//! | which metrics there are, kept current | `rules/catalog.rs`, `rules/listing.rs` |
+//! | which objects a selector means | `rules/objects.rs` |
+//! | answers of the store, and the last good ones | `rules/store.rs`, `rules/answers.rs` |
+//!
+//! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. Where this differs is in the table of the crate's README.
+
+mod answers;
+mod api_resources;
+pub mod args;
+mod association;
+mod catalog;
+mod file;
+mod listing;
+mod matchers;
+mod metrics;
+mod name;
+mod objects;
+mod rule;
+mod store;
+mod template;
+mod values;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use cluster::{Scope, Watches};
+use jiff::Timestamp;
+use runtime::Chassis;
+use sources::prometheus::Connection;
+use tokio::sync::Notify;
+
+use crate::answer::{ExternalValue, MetricValue};
+use crate::ask::{CustomAsk, ExternalAsk, Subject};
+use crate::refusal::Refusal;
+use answers::{Answers, Samples};
+use catalog::{Catalog, Offer};
+use listing::{Listing, Pace};
+use metrics::Metrics;
+use objects::Objects;
+use store::Store;
+
+pub use file::RuleError;
+
+/// Where rules are and how they are followed.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The rule file.
+    pub file: PathBuf,
+    /// The store.
+    pub connection: Connection,
+    /// How often metrics are listed.
+    pub relist_interval: Duration,
+    /// How old the last sample of a series may be for it to be listed.
+    pub max_age: Duration,
+    /// How long the last good answer stands in when the store fails.
+    pub last_good_for: Duration,
+}
+
+/// Answers what rules say. Clones share everything.
+#[derive(Clone)]
+pub struct Rules {
+    shared: Arc<Shared>,
+    objects: Arc<Objects>,
+}
+
+/// What handlers and the background share.
+struct Shared {
+    catalog: ArcSwapOption<Catalog>,
+    store: Arc<Store>,
+    answers: Answers,
+    /// Somebody asked for a metric that is not in the catalog.
+    wanted: Notify,
+    metrics: Metrics,
+}
+
+impl Shared {
+    fn publish(&self, catalog: Catalog) {
+        self.catalog.store(Some(Arc::new(catalog)));
+    }
+}
+
+impl Rules {
+    /// Reads the rule file, which must be good, and keeps everything current from then on.
+    pub fn start(settings: Settings, chassis: &Chassis) -> anyhow::Result<Self> {
+        let Settings { file, connection, relist_interval, max_age, last_good_for } = settings;
+        let client = &chassis.client;
+        let metrics = Metrics::register(&chassis.registry)?;
+        let shared = Arc::new(Shared {
+            catalog: ArcSwapOption::empty(),
+            store: Arc::new(Store::new(connection, metrics.clone())),
+            answers: Answers::new(last_good_for),
+            wanted: Notify::new(),
+            metrics,
+        });
+        let pace = Pace { interval: relist_interval, max_age };
+        let listing = Listing::new(Arc::clone(&shared), client.clone(), pace, file)?;
+        chassis.tasks.spawn_until_shutdown("rules", listing.run());
+        let mut watches = Watches::new(client.clone(), Scope::default()).labelled_pods();
+        let objects = Arc::new(Objects::new(client.clone(), watches.view()));
+        let shutdown = chassis.shutdown.clone();
+        chassis.tasks.spawn("pods of rules", async move {
+            match shutdown.run_until_cancelled(watches.ended()).await {
+                Some(()) => anyhow::bail!("the watch of pods ended"),
+                None => Ok(()),
+            }
+        });
+        Ok(Self { shared, objects })
+    }
+
+    /// The values of a metric of objects; none if no rule makes it.
+    pub async fn custom(&self, ask: &CustomAsk, now: Timestamp) -> Result<Option<Vec<MetricValue>>, Refusal> {
+        let Some(catalog) = self.shared.catalog.load_full() else {
+            let why = format!("the metric {} is not known: the metrics of Prometheus were not listed yet", ask.metric);
+            return Err(Refusal::NotFound(why));
+        };
+        let resource = catalog.resources.find(&ask.resource.group, &ask.resource.resource);
+        let Some(offer) = resource.and_then(|resource| catalog.custom(&ask.metric, resource)) else {
+            self.shared.wanted.notify_one();
+            return Ok(None);
+        };
+        let namespace = namespace(offer, ask)?;
+        let names: Arc<[String]> = match &ask.subject {
+            Subject::Named(name) => [name.clone()].into(),
+            Subject::Selected(selector) => {
+                let namespace = namespace.map(|(_, namespace)| namespace);
+                self.objects.names(&offer.place.resource, namespace, selector).await?
+            }
+        };
+        let objects = rule::Objects { label: &offer.place.label, names: &names, namespace };
+        let query = offer.rule.query_objects(&offer.series, objects, &ask.metric_selector)?;
+        let samples = self.answer(&query, Some(&offer.place.label), now).await?;
+        values::of_objects(ask, &offer.place, &names, &samples).map(Some)
+    }
+
+    /// The values of an external metric; none if no rule makes it.
+    pub async fn external(&self, ask: &ExternalAsk, now: Timestamp) -> Result<Option<Vec<ExternalValue>>, Refusal> {
+        let Some(catalog) = self.shared.catalog.load_full() else { return Ok(None) };
+        let Some(offer) = catalog.external(&ask.metric) else {
+            self.shared.wanted.notify_one();
+            return Ok(None);
+        };
+        let namespace_label = offer.namespace_label.as_deref();
+        let query = offer.rule.query_external(&offer.series, namespace_label, &ask.namespace, &ask.selector)?;
+        let samples = self.answer(&query, None, now).await?;
+        values::external(&ask.metric, &samples).map(Some)
+    }
+
+    async fn answer(&self, query: &str, label: Option<&str>, now: Timestamp) -> Result<Samples, Refusal> {
+        let ask = self.shared.store.ask(query.to_owned(), label.map(str::to_owned));
+        let answer = self.shared.answers.get(query, now, ask).await;
+        self.shared.metrics.answered(answer.as_ref().ok().map(|(_, from)| *from));
+        answer.map(|(samples, _)| samples)
+    }
+}
+
+impl std::fmt::Debug for Rules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rules").finish_non_exhaustive()
+    }
+}
+
+/// The label of the namespace with the namespace that is asked about. Objects of the whole cluster have none, also when whoever
+/// asks puts its own namespace before them, as the autoscaler does.
+fn namespace<'a>(offer: &'a Offer, ask: &'a CustomAsk) -> Result<Option<(&'a str, &'a str)>, Refusal> {
+    let resource = &offer.place.resource;
+    if !resource.is_namespaced {
+        return Ok(None);
+    }
+    let plural = &resource.resource;
+    let Some(namespace) = &ask.namespace else {
+        return Err(Refusal::NotFound(format!("{plural} are in namespaces, and none is named")));
+    };
+    let Some(label) = &offer.place.namespace_label else {
+        let why = format!("{} does not say which label has the namespace of {plural}", offer.rule.at);
+        return Err(Refusal::NotFound(why));
+    };
+    Ok(Some((label, namespace)))
+}

@@ -1,0 +1,266 @@
+//! What the store answered, kept for a short time, and for a bounded time beyond where the store fails.
+//!
+//! Of one query there is one question at a time; whoever else wants to know waits for its answer. A question goes on when nobody
+//! waits any more, so that the next one finds the answer.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use sources::prometheus::InstantSample;
+use tokio::time::timeout;
+
+use crate::refusal::Refusal;
+
+/// The autoscaler has few workers, and one that waits holds up all that come after.
+pub(super) const PATIENCE: Duration = Duration::from_millis(1800);
+/// An answer serves all autoscalers that ask for the same within this time.
+const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
+/// After a failure the store is left alone for this time.
+const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
+/// Queries that nobody asks for any more are forgotten after this time, or after that of the last good answer if it is longer.
+const UNUSED_FOR: SignedDuration = SignedDuration::from_mins(2);
+/// The most queries that are kept.
+const MAX_QUERIES: usize = 20_000;
+
+/// The samples of one answer.
+pub(super) type Samples = Arc<Vec<InstantSample>>;
+
+/// Where an answer came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// The store has just given it, or did a short time ago.
+    Store,
+    /// It is the last good one, since the store fails.
+    LastGood,
+}
+
+/// Why a query failed, in words that may be shown to whoever asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) why: String,
+    pub(super) is_timeout: bool,
+}
+
+/// All answers.
+#[derive(Debug)]
+pub(super) struct Answers {
+    slots: Mutex<HashMap<String, Arc<Slot>>>,
+    last_good_for: SignedDuration,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// Held by the one that asks the store.
+    turn: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    good: Option<(Timestamp, Samples)>,
+    failed: Option<(Timestamp, Failure)>,
+    used: Timestamp,
+}
+
+impl Answers {
+    /// None yet. The last good ones are given for so long when the store fails.
+    pub(super) fn new(last_good_for: Duration) -> Self {
+        let last_good_for = SignedDuration::try_from(last_good_for).unwrap_or(SignedDuration::MAX);
+        Self { slots: Mutex::default(), last_good_for }
+    }
+
+    /// The answer to a query, which `ask` puts to the store if that is necessary.
+    pub(super) async fn get(
+        &self,
+        query: &str,
+        now: Timestamp,
+        ask: impl Future<Output = Result<Vec<InstantSample>, Failure>> + Send + 'static,
+    ) -> Result<(Samples, From), Refusal> {
+        let slot = self.slot(query, now)?;
+        if !slot.state().is_settled(now) {
+            let asked = tokio::spawn(Arc::clone(&slot).ask(now, ask));
+            // Too late or not: the state says what came of it.
+            let _ = timeout(PATIENCE, asked).await;
+        }
+        slot.state().outcome(now, self.last_good_for)
+    }
+
+    /// Forgets what nobody has asked for in a while.
+    pub(super) fn sweep(&self, now: Timestamp) {
+        let unused_for = UNUSED_FOR.max(self.last_good_for);
+        self.slots().retain(|_, slot| now.duration_since(slot.state().used) <= unused_for);
+    }
+
+    fn slot(&self, query: &str, now: Timestamp) -> Result<Arc<Slot>, Refusal> {
+        let mut slots = self.slots();
+        if let Some(slot) = slots.get(query) {
+            slot.state().used = now;
+            return Ok(Arc::clone(slot));
+        }
+        if slots.len() >= MAX_QUERIES {
+            return Err(Refusal::TooMany);
+        }
+        let slot = Arc::new(Slot::default());
+        slot.state().used = now;
+        slots.insert(query.to_owned(), Arc::clone(&slot));
+        Ok(slot)
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(self: Arc<Self>, now: Timestamp, ask: impl Future<Output = Result<Vec<InstantSample>, Failure>>) {
+        let started = Instant::now();
+        let at = || now.saturating_add(started.elapsed()).unwrap_or(now);
+        let _turn = self.turn.lock().await;
+        if self.state().is_settled(at()) {
+            return;
+        }
+        let late = || Err(Failure { why: format!("Prometheus did not answer within {PATIENCE:?}"), is_timeout: true });
+        let answer = timeout(PATIENCE, ask).await.unwrap_or_else(|_| late());
+        let at = at();
+        let mut state = self.state();
+        match answer {
+            Ok(samples) => {
+                state.good = Some((at, Arc::new(samples)));
+                state.failed = None;
+            }
+            Err(failure) => state.failed = Some((at, failure)),
+        }
+    }
+}
+
+impl State {
+    /// Whether the store need not be asked now.
+    fn is_settled(&self, now: Timestamp) -> bool {
+        let is_within = |at: &Timestamp, time| now.duration_since(*at) <= time;
+        self.good.as_ref().is_some_and(|(at, _)| is_within(at, FRESH_FOR))
+            || self.failed.as_ref().is_some_and(|(at, _)| is_within(at, FAILED_FOR))
+    }
+
+    fn outcome(&self, now: Timestamp, last_good_for: SignedDuration) -> Result<(Samples, From), Refusal> {
+        let late = || Failure { why: format!("Prometheus did not answer within {PATIENCE:?}"), is_timeout: true };
+        let failure = self.failed.as_ref().map_or_else(late, |(_, failure)| failure.clone());
+        let Some((at, samples)) = &self.good else {
+            return Err(if failure.is_timeout {
+                Refusal::Timeout(failure.why)
+            } else {
+                Refusal::Unavailable(failure.why)
+            });
+        };
+        let age = now.duration_since(*at);
+        if age <= FRESH_FOR {
+            return Ok((Arc::clone(samples), From::Store));
+        }
+        if age <= last_good_for {
+            return Ok((Arc::clone(samples), From::LastGood));
+        }
+        let (age, limit) = (age.as_secs_f64().round(), last_good_for.as_secs());
+        Err(Refusal::NotFound(format!("{} (the last answer is {age}s old, limit {limit}s)", failure.why)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn one(value: f64) -> Vec<InstantSample> {
+        vec![InstantSample { labels: BTreeMap::new(), at: at(0), value }]
+    }
+
+    fn failure(why: &str) -> Failure {
+        Failure { why: why.to_owned(), is_timeout: false }
+    }
+
+    /// Asks at a second; `answer` is what the store would say. Gives the value that is served.
+    async fn check(answers: &Answers, second: i64, answer: Result<f64, &str>, expected: Result<(f64, From), &str>) {
+        let answer = answer.map(one).map_err(failure);
+        let got = answers.get("up", at(second), async move { answer }).await;
+        let got = got.map(|(samples, from)| (samples[0].value, from)).map_err(|refusal| refusal.to_string());
+        assert_eq!(got, expected.map_err(str::to_owned), "at {second}");
+    }
+
+    #[tokio::test]
+    async fn answers_are_kept_for_a_short_time() {
+        let answers = Answers::new(Duration::from_mins(1));
+        check(&answers, 0, Ok(1.0), Ok((1.0, From::Store))).await;
+        check(&answers, 4, Ok(2.0), Ok((1.0, From::Store))).await;
+        check(&answers, 6, Ok(3.0), Ok((3.0, From::Store))).await;
+    }
+
+    #[tokio::test]
+    async fn the_last_good_answer_stands_in_for_a_bounded_time() {
+        let answers = Answers::new(Duration::from_mins(1));
+        check(&answers, 0, Ok(1.0), Ok((1.0, From::Store))).await;
+        check(&answers, 10, Err("gone"), Ok((1.0, From::LastGood))).await;
+        check(&answers, 60, Err("gone"), Ok((1.0, From::LastGood))).await;
+        check(&answers, 62, Err("gone"), Err("gone (the last answer is 62s old, limit 60s)")).await;
+        check(&answers, 64, Ok(2.0), Ok((2.0, From::Store))).await;
+    }
+
+    #[tokio::test]
+    async fn after_a_failure_the_store_is_left_alone_for_a_moment() {
+        let answers = Answers::new(Duration::from_mins(1));
+        check(&answers, 0, Err("gone"), Err("gone")).await;
+        check(&answers, 1, Ok(1.0), Err("gone")).await;
+        check(&answers, 3, Ok(1.0), Ok((1.0, From::Store))).await;
+    }
+
+    #[tokio::test]
+    async fn one_question_serves_all_who_ask_at_once() {
+        let answers = Arc::new(Answers::new(Duration::from_mins(1)));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (open, opened) = tokio::sync::watch::channel(false);
+        let everybody = (0..50).map(|_| {
+            let (answers, asked, mut opened) = (Arc::clone(&answers), Arc::clone(&asked), opened.clone());
+            tokio::spawn(async move {
+                let ask = async move {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    let _ = opened.wait_for(|open| *open).await;
+                    Ok(one(7.0))
+                };
+                answers.get("up", at(0), ask).await.expect("an answer").0[0].value
+            })
+        });
+        let everybody: Vec<_> = everybody.collect();
+        open.send(true).expect("somebody waits");
+        for one in everybody {
+            assert!((one.await.expect("no panic") - 7.0).abs() < f64::EPSILON);
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_ever() {
+        let answers = Answers::new(Duration::from_mins(1));
+        let got = answers.get("up", at(0), std::future::pending()).await;
+        assert!(matches!(got, Err(Refusal::Timeout(_))), "{got:?}");
+    }
+
+    #[tokio::test]
+    async fn queries_that_nobody_asks_for_are_forgotten() {
+        let answers = Answers::new(Duration::from_mins(1));
+        check(&answers, 0, Ok(1.0), Ok((1.0, From::Store))).await;
+        answers.sweep(at(100));
+        assert_eq!(answers.slots().len(), 1);
+        answers.sweep(at(130));
+        assert_eq!(answers.slots().len(), 0);
+    }
+}

@@ -1,0 +1,269 @@
+//! Which labels of a series name which objects of the cluster.
+//!
+//! A label is one of a resource if the rule says so (`overrides`), or if `template` makes its name from the resource's group and
+//! singular name. Unlike upstream, which turns the template into a regular expression over labels, the template is filled in for
+//! each resource of the cluster: labels and resources then always fit each other, and groups with dots are found too.
+//!
+//! Source: prometheus-adapter `pkg/naming/resource_converter.go`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::api_resources::{ApiResource, ApiResources};
+use super::file::{ResourceText, ResourcesText, RuleError};
+use super::matchers::is_label_name;
+use super::template::{Fields, Template, Value};
+
+/// What templates of labels may use.
+const FIELDS: &[&str] = &["Group", "Resource"];
+
+/// The field `resources` of a rule.
+#[derive(Debug)]
+pub(super) struct Association {
+    at: String,
+    template: Option<Template>,
+    overrides: BTreeMap<String, ResourceText>,
+}
+
+/// Labels and resources of one cluster.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    resources: HashMap<String, Arc<ApiResource>>,
+    /// Of namespaces: those that the rule says, or else the one that the template makes.
+    namespaces: BTreeSet<String>,
+}
+
+/// An object that a series may be about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its resource.
+    pub(super) resource: Arc<ApiResource>,
+    /// The label that has its name.
+    pub(super) label: String,
+    /// The label that has its namespace.
+    pub(super) namespace_label: Option<String>,
+}
+
+impl Association {
+    /// Reads the field `resources` of the rule `at`.
+    pub(super) fn read(at: &str, text: &ResourcesText) -> Result<Self, RuleError> {
+        let at = format!("{at}.resources");
+        let template = match text.template.as_str() {
+            "" => None,
+            template => Some(read_template(&format!("{at}.template"), template)?),
+        };
+        let overrides = text.overrides.clone().unwrap_or_default();
+        for (label, resource) in &overrides {
+            let at = format!("{at}.overrides.{label}");
+            if !is_label_name(label) {
+                return Err(RuleError::new(at, "is not the name of a label"));
+            }
+            if resource.resource.is_empty() {
+                return Err(RuleError::new(format!("{at}.resource"), "must be set"));
+            }
+        }
+        Ok(Self { at, template, overrides })
+    }
+
+    /// Whether no label can be one of a resource.
+    pub(super) fn is_empty(&self) -> bool {
+        self.template.is_none() && self.overrides.is_empty()
+    }
+
+    /// The labels of the resources that this cluster has, and complaints about those that it has not.
+    pub(super) fn labels(&self, cluster: &ApiResources) -> (Labels, Vec<RuleError>) {
+        let mut labels = Labels::default();
+        let mut complaints = Vec::new();
+        for (label, ResourceText { group, resource }) in &self.overrides {
+            if let Some(found) = cluster.find(group, resource) {
+                labels.add(label, found);
+            } else {
+                let at = format!("{}.overrides.{label}", self.at);
+                complaints.push(RuleError::new(at, format!("the cluster has no resource {resource:?} in {group:?}")));
+            }
+        }
+        if let Some(template) = &self.template {
+            let has_namespace = !labels.namespaces.is_empty();
+            for resource in cluster.iter() {
+                match label(template, resource) {
+                    Some(name) if is_namespaces(resource) && has_namespace => drop(name),
+                    Some(name) => labels.add(&name, resource),
+                    None => {}
+                }
+            }
+        }
+        (labels, complaints)
+    }
+}
+
+impl Labels {
+    /// The first resource of a label keeps it.
+    fn add(&mut self, label: &str, resource: &Arc<ApiResource>) {
+        if self.resources.contains_key(label) {
+            return;
+        }
+        if is_namespaces(resource) {
+            self.namespaces.insert(label.to_owned());
+        }
+        self.resources.insert(label.to_owned(), Arc::clone(resource));
+    }
+
+    /// The objects that a series with these labels is about. Where several labels name one resource, the first one does.
+    pub(super) fn places(&self, labels: &BTreeSet<String>) -> Vec<Place> {
+        let namespace_label = self.namespace_label(labels);
+        let mut places: Vec<Place> = Vec::new();
+        for label in labels {
+            let Some(resource) = self.resources.get(label) else { continue };
+            if places.iter().all(|place| place.resource != *resource) {
+                let namespace_label = namespace_label.clone().filter(|_| resource.is_namespaced);
+                places.push(Place { resource: Arc::clone(resource), label: label.clone(), namespace_label });
+            }
+        }
+        places
+    }
+
+    /// The label that names the namespace of a series with these labels, or that would.
+    pub(super) fn namespace_label(&self, labels: &BTreeSet<String>) -> Option<String> {
+        let own = self.namespaces.iter().find(|label| labels.contains(*label));
+        own.or_else(|| self.namespaces.first()).cloned()
+    }
+}
+
+fn is_namespaces(resource: &ApiResource) -> bool {
+    resource.resource.group.is_empty() && resource.resource.resource == "namespaces"
+}
+
+fn read_template(at: &str, text: &str) -> Result<Template, RuleError> {
+    let template = Template::parse(text, FIELDS).map_err(|error| RuleError::new(at, error.to_string()))?;
+    let of = |resource: &str| fill(&template, "group", resource).map_err(|error| RuleError::new(at, error.to_string()));
+    let (one, other) = (of("one")?, of("other")?);
+    if one == other {
+        return Err(RuleError::new(at, "must use <<.Resource>>"));
+    }
+    if !is_label_name(&one) {
+        return Err(RuleError::new(at, format!("makes {one:?}, which is not the name of a label")));
+    }
+    Ok(template)
+}
+
+fn fill(template: &Template, group: &str, resource: &str) -> Result<String, super::template::TemplateError> {
+    let text = |text: &str| Value::Text(text.replace(['.', '-'], "_"));
+    template.fill(&Fields::from([("Group", text(group)), ("Resource", text(resource))]))
+}
+
+fn label(template: &Template, resource: &ApiResource) -> Option<String> {
+    fill(template, &resource.resource.group, &resource.singular).ok().filter(|label| is_label_name(label))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::api_resources;
+    use super::*;
+
+    fn read(template: &str, overrides: &[(&str, &str, &str)]) -> Result<Association, RuleError> {
+        let overrides = overrides.iter().map(|(label, group, resource)| {
+            let resource = ResourceText { group: (*group).to_owned(), resource: (*resource).to_owned() };
+            ((*label).to_owned(), resource)
+        });
+        let text =
+            ResourcesText { template: template.to_owned(), overrides: Some(overrides.collect()), namespaced: None };
+        Association::read("rules[0]", &text)
+    }
+
+    /// `expected`: resource, label, label of the namespace.
+    fn check(template: &str, overrides: &[(&str, &str, &str)], labels: &[&str], expected: &[(&str, &str, &str)]) {
+        let association = read(template, overrides).expect(template);
+        let (known, _) = association.labels(&api_resources::some());
+        let places = known.places(&labels.iter().map(|label| (*label).to_owned()).collect());
+        let places: Vec<_> = places
+            .iter()
+            .map(|place| {
+                let namespace = place.namespace_label.as_deref().unwrap_or_default();
+                (place.resource.resource.to_string(), place.label.as_str(), namespace)
+            })
+            .collect();
+        let places: Vec<_> = places.iter().map(|(resource, label, name)| (resource.as_str(), *label, *name)).collect();
+        assert_eq!(places, expected, "{template} {overrides:?} {labels:?}");
+    }
+
+    #[test]
+    fn overrides_name_labels() {
+        let walkthrough = &[("kubernetes_namespace", "", "namespace"), ("kubernetes_pod_name", "", "pod")];
+        check(
+            "",
+            walkthrough,
+            &["kubernetes_namespace", "kubernetes_pod_name", "method"],
+            &[("namespaces", "kubernetes_namespace", ""), ("pods", "kubernetes_pod_name", "kubernetes_namespace")],
+        );
+        check("", walkthrough, &["kubernetes_pod_name"], &[("pods", "kubernetes_pod_name", "kubernetes_namespace")]);
+        check(
+            "",
+            &[("microservice", "apps", "deployment")],
+            &["microservice"],
+            &[("deployments.apps", "microservice", "")],
+        );
+        check("", &[("a", "", "pod"), ("b", "", "pods")], &["a", "b"], &[("pods", "a", "")]);
+        check("", &[("a", "", "pod"), ("b", "", "pods")], &["b"], &[("pods", "b", "")]);
+    }
+
+    #[test]
+    fn templates_name_the_labels_of_all_resources() {
+        let all = &["namespace", "pod", "service", "ingress", "verb", "node"];
+        check(
+            "<<.Resource>>",
+            &[],
+            all,
+            &[
+                ("ingresses.networking.k8s.io", "ingress", "namespace"),
+                ("namespaces", "namespace", ""),
+                ("nodes", "node", ""),
+                ("pods", "pod", "namespace"),
+                ("services", "service", "namespace"),
+            ],
+        );
+        check(
+            "kube_<<.Group>>_<<.Resource>>",
+            &[],
+            &["kube_apps_deployment", "kube_networking_k8s_io_ingress", "kube_nonsense"],
+            &[
+                ("deployments.apps", "kube_apps_deployment", "kube__namespace"),
+                ("ingresses.networking.k8s.io", "kube_networking_k8s_io_ingress", "kube__namespace"),
+            ],
+        );
+        check("<<.Resource>>", &[], &["event"], &[("events", "event", "namespace")]);
+    }
+
+    #[test]
+    fn overrides_go_before_the_template() {
+        check(
+            "<<.Resource>>",
+            &[("team", "", "namespace"), ("pod", "", "service")],
+            &["namespace", "team", "pod"],
+            &[("services", "pod", "team"), ("namespaces", "team", "")],
+        );
+    }
+
+    #[test]
+    fn what_the_cluster_does_not_have_is_complained_about() {
+        let association = read("", &[("brand", "cheese.io", "brand"), ("pod", "", "pod")]).expect("an association");
+        let (labels, complaints) = association.labels(&api_resources::some());
+        assert_eq!(complaints.len(), 1);
+        let expected = "rules[0].resources.overrides.brand: the cluster has no resource \"brand\" in \"cheese.io\"";
+        assert_eq!(complaints[0].to_string(), expected);
+        assert_eq!(labels.places(&["pod".to_owned()].into()).len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for (template, overrides, expected) in [
+            ("<<.Nothing>>", &[][..], "rules[0].resources.template: there is no field .Nothing"),
+            ("pod", &[], "rules[0].resources.template: must use <<.Resource>>"),
+            ("<<.Resource>>-x", &[], "rules[0].resources.template: makes \"one-x\", which is not the name of a label"),
+            ("", &[("a-b", "", "pod")], "rules[0].resources.overrides.a-b: is not the name of a label"),
+            ("", &[("a", "", "")], "rules[0].resources.overrides.a.resource: must be set"),
+        ] {
+            let error = read(template, overrides).expect_err(template).to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

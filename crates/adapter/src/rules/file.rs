@@ -1,0 +1,172 @@
+//! A rule file as prometheus-adapter has it, field by field. What it means is for `rule.rs` to say.
+//!
+//! Source: prometheus-adapter `pkg/config/config.go` and `docs/config.md`. As there, unknown fields are refused.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// The largest file that is read.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Why a rule file cannot be used: the field, with the index of its rule, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {why}")]
+pub struct RuleError {
+    /// Such as `externalRules[2].name.matches`.
+    pub at: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl RuleError {
+    pub(super) fn new(at: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { at: at.into(), why: why.into() }
+    }
+}
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(super) struct File {
+    /// For `custom.metrics.k8s.io`.
+    pub(super) rules: Option<Vec<RuleText>>,
+    /// For `external.metrics.k8s.io`.
+    pub(super) external_rules: Option<Vec<RuleText>>,
+    /// For `metrics.k8s.io`, which is not served here.
+    pub(super) resource_rules: Option<IgnoredAny>,
+}
+
+/// One rule.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(super) struct RuleText {
+    /// Finds the series.
+    pub(super) series_query: String,
+    /// Which of them by their names.
+    pub(super) series_filters: Option<Vec<FilterText>>,
+    /// Which labels name which objects.
+    pub(super) resources: ResourcesText,
+    /// What the metric is called.
+    pub(super) name: NameText,
+    /// Asks for the values.
+    pub(super) metrics_query: String,
+}
+
+/// A condition on the name of a series; one of the two is set.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(super) struct FilterText {
+    pub(super) is: String,
+    pub(super) is_not: String,
+}
+
+/// Which labels name which objects.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub(super) struct ResourcesText {
+    /// The name of the label of any resource.
+    pub(super) template: String,
+    /// Resources by the names of their labels.
+    pub(super) overrides: Option<BTreeMap<String, ResourceText>>,
+    /// Whether external metrics are those of the namespace that asks; true if unset.
+    pub(super) namespaced: Option<bool>,
+}
+
+/// A resource, in the singular or the plural.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ResourceText {
+    pub(super) group: String,
+    pub(super) resource: String,
+}
+
+/// What the metric is called.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct NameText {
+    /// A regular expression over the name of the series.
+    pub(super) matches: String,
+    /// The name of the metric, with what the groups caught.
+    #[serde(rename = "as")]
+    pub(super) becomes: String,
+}
+
+/// Reads a file.
+pub(super) fn parse(text: &str) -> Result<File, RuleError> {
+    if text.len() > MAX_BYTES {
+        return Err(RuleError::new("the rule file", format!("it is longer than {MAX_BYTES} bytes")));
+    }
+    if text.trim().is_empty() {
+        return Ok(File::default());
+    }
+    serde_path_to_error::deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(|error| {
+        let at = error.path().to_string();
+        let at = if at == "." { "the rule file".to_owned() } else { at };
+        // The texts of serde_yaml_ng begin with a path as well.
+        let why = error.into_inner().to_string();
+        let why = why.split_once(": ").filter(|(path, _)| at.starts_with(path)).map_or(why.as_str(), |(_, why)| why);
+        RuleError::new(at.clone(), why)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(parse(text).expect_err(text).to_string(), expected, "{text}");
+    }
+
+    #[test]
+    fn every_field_is_read() {
+        let file = parse(
+            "rules:
+             - seriesQuery: up
+               seriesFilters: [{is: a}, {isNot: b}]
+               resources: {template: t, overrides: {pod: {resource: pod}, app: {group: apps, resource: deployment}}}
+               name: {matches: m, as: n}
+               metricsQuery: q
+             externalRules:
+             - {seriesQuery: up, metricsQuery: q, resources: {namespaced: false}}
+             resourceRules: {cpu: {containerQuery: anything}, window: 5m}"
+                .replace("\n             ", "\n")
+                .as_str(),
+        )
+        .expect("a file");
+        let (rules, external) = (file.rules.expect("rules"), file.external_rules.expect("rules"));
+        assert_eq!((rules.len(), external.len(), file.resource_rules.is_some()), (1, 1, true));
+        let rule = &rules[0];
+        assert_eq!((rule.series_query.as_str(), rule.metrics_query.as_str()), ("up", "q"));
+        let filters = rule.series_filters.as_deref().expect("filters");
+        assert_eq!((filters[0].is.as_str(), filters[1].is_not.as_str()), ("a", "b"));
+        assert_eq!((rule.name.matches.as_str(), rule.name.becomes.as_str()), ("m", "n"));
+        assert_eq!(rule.resources.template, "t");
+        let overrides = rule.resources.overrides.as_ref().expect("overrides");
+        assert_eq!(overrides["app"], ResourceText { group: "apps".to_owned(), resource: "deployment".to_owned() });
+        assert_eq!((rule.resources.namespaced, external[0].resources.namespaced), (None, Some(false)));
+    }
+
+    #[test]
+    fn an_empty_file_has_no_rules() {
+        for text in ["", "  \n", "rules:\nexternalRules: []\n", "{}"] {
+            let File { rules, external_rules, resource_rules } = parse(text).expect(text);
+            assert!(rules.is_none_or(|rules| rules.is_empty()) && resource_rules.is_none(), "{text}");
+            assert!(external_rules.is_none_or(|rules| rules.is_empty()), "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_rule_and_the_field() {
+        check(
+            "rules:\n- seriesQuery: up\n- metricQuery: q\n",
+            "rules[1].metricQuery: unknown field `metricQuery`, expected one of `seriesQuery`, `seriesFilters`, `resources`, `name`, `metricsQuery` at line 3 column 3",
+        );
+        let error = parse("rules:\n- seriesFilters:\n  - is: [1]\n").expect_err("a list").to_string();
+        assert!(error.starts_with("rules[0].seriesFilters[0].is: invalid type: sequence"), "{error}");
+        let error = parse("externalRules:\n- resources: {namespaced: maybe}\n").expect_err("a word").to_string();
+        assert!(error.starts_with("externalRules[0].resources.namespaced: invalid type"), "{error}");
+        assert!(parse("rules: [").is_err() && parse("- a").is_err());
+    }
+}

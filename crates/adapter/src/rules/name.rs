@@ -1,0 +1,142 @@
+//! What a metric is called: a regular expression over the name of its series, and what that becomes.
+//!
+//! The expressions of Go and of the crate `regex` are the same language with the same meaning of `$1`, `${1}` and `$name` in what a
+//! match becomes. Source: prometheus-adapter `pkg/naming/metric_namer.go`.
+
+use regex::{Regex, RegexBuilder};
+
+use super::file::{FilterText, NameText, RuleError};
+
+/// The largest program that an expression may become.
+const MAX_REGEX_BYTES: usize = 1 << 20;
+
+/// Which series a rule is about, and what they are called.
+#[derive(Debug)]
+pub(super) struct Naming {
+    filters: Vec<Filter>,
+    matches: Regex,
+    becomes: String,
+}
+
+#[derive(Debug)]
+struct Filter {
+    expression: Regex,
+    is: bool,
+}
+
+impl Naming {
+    /// Reads the fields `name` and `seriesFilters` of the rule `at`.
+    pub(super) fn read(at: &str, name: &NameText, filters: &[FilterText]) -> Result<Self, RuleError> {
+        let filters = filters.iter().enumerate().map(|(index, filter)| {
+            let at = format!("{at}.seriesFilters[{index}]");
+            match (filter.is.as_str(), filter.is_not.as_str()) {
+                ("", "") => Err(RuleError::new(at, "one of is and isNot must be set")),
+                (is, "") => Ok(Filter { expression: expression(&format!("{at}.is"), is)?, is: true }),
+                ("", is_not) => Ok(Filter { expression: expression(&format!("{at}.isNot"), is_not)?, is: false }),
+                _ => Err(RuleError::new(at, "is and isNot exclude each other")),
+            }
+        });
+        let filters = filters.collect::<Result<_, _>>()?;
+        let pattern = if name.matches.is_empty() { ".*" } else { &name.matches };
+        let matches = expression(&format!("{at}.name.matches"), pattern)?;
+        let becomes = match (name.becomes.as_str(), matches.captures_len() - 1) {
+            ("", 0) => "$0",
+            ("", 1) => "$1",
+            ("", groups) => {
+                let why = format!("must be set, since name.matches has {groups} groups");
+                return Err(RuleError::new(format!("{at}.name.as"), why));
+            }
+            (becomes, _) => becomes,
+        };
+        let becomes = becomes.to_owned();
+        Ok(Self { filters, matches, becomes })
+    }
+
+    /// What the series of this name are called; none where the rule is not about them, or where it would be no name.
+    pub(super) fn name(&self, series: &str) -> Option<String> {
+        if self.filters.iter().any(|filter| filter.expression.is_match(series) != filter.is) {
+            return None;
+        }
+        let mut name = String::new();
+        self.matches.captures(series)?.expand(&self.becomes, &mut name);
+        is_metric_name(&name).then_some(name)
+    }
+}
+
+/// Names are segments of a path. `status` and `finalize` of a namespace would be something else.
+fn is_metric_name(name: &str) -> bool {
+    !matches!(name, "" | "." | ".." | "*" | "status" | "finalize") && !name.contains(['/', '%'])
+}
+
+fn expression(at: &str, text: &str) -> Result<Regex, RuleError> {
+    let built = RegexBuilder::new(text).size_limit(MAX_REGEX_BYTES).build();
+    built.map_err(|error| RuleError::new(at, format!("{text:?} is no regular expression: {}", last_line(&error))))
+}
+
+/// The error is a picture of several lines, of which the last says what is wrong.
+fn last_line(error: &regex::Error) -> String {
+    error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn naming(matches: &str, becomes: &str, filters: &[(&str, &str)]) -> Result<Naming, RuleError> {
+        let name = NameText { matches: matches.to_owned(), becomes: becomes.to_owned() };
+        let filters: Vec<FilterText> = filters
+            .iter()
+            .map(|(is, is_not)| FilterText { is: (*is).to_owned(), is_not: (*is_not).to_owned() })
+            .collect();
+        Naming::read("rules[0]", &name, &filters)
+    }
+
+    fn check(matches: &str, becomes: &str, filters: &[(&str, &str)], series: &str, expected: Option<&str>) {
+        let naming = naming(matches, becomes, filters).expect(matches);
+        assert_eq!(naming.name(series).as_deref(), expected, "{matches} {becomes} {series}");
+    }
+
+    #[test]
+    fn names_become_what_upstream_documents() {
+        check("", "", &[], "http_requests", Some("http_requests"));
+        check("", "cheesy_goodness", &[], "cheddar", Some("cheesy_goodness"));
+        check("^(.*)_total", "${1}_per_second", &[], "http_requests_total", Some("http_requests_per_second"));
+        check("^(.*)_total$", "", &[], "http_requests_total", Some("http_requests"));
+        check("^(.*)_total$", "", &[], "http_requests", None);
+        check("^container_(.*)_seconds_total$", "", &[], "container_cpu_usage_seconds_total", Some("cpu_usage"));
+        check("^container_(?P<what>.*)_total$", "${what}_rate", &[], "container_fs_reads_total", Some("fs_reads_rate"));
+        check("^(.*)$", "$1_rate", &[], "up", None);
+        check("up", "${0}_$$", &[], "up_x", Some("up_$"));
+    }
+
+    #[test]
+    fn filters_say_which_series() {
+        let filters: &[(&str, &str)] = &[("", "^container_.*_seconds_total$")];
+        check("^container_(.*)_total$", "", filters, "container_fs_reads_total", Some("fs_reads"));
+        check("^container_(.*)_total$", "", filters, "container_cpu_seconds_total", None);
+        check("", "", &[("^a", ""), ("", "z$")], "abc", Some("abc"));
+        check("", "", &[("^a", ""), ("", "z$")], "abz", None);
+    }
+
+    #[test]
+    fn what_is_no_segment_of_a_path_is_no_name() {
+        for name in ["a/b", "status", "finalize", "*", "..", "a%2fb"] {
+            check("", name, &[], "up", None);
+        }
+    }
+
+    fn check_error(matches: &str, filters: &[(&str, &str)], expected: &str) {
+        let error = naming(matches, "", filters).expect_err(matches).to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        check_error("(a)(b)", &[], "rules[0].name.as: must be set, since name.matches has 2 groups");
+        check_error("(", &[], "rules[0].name.matches: \"(\" is no regular expression: unclosed group");
+        check_error("", &[("", "")], "rules[0].seriesFilters[0]: one of is and isNot");
+        check_error("", &[("a", ""), ("a", "b")], "rules[0].seriesFilters[1]: is and isNot exclude");
+        check_error("", &[("a", ""), ("", "[")], "rules[0].seriesFilters[1].isNot: ");
+        check_error("(a{1000}){1000}", &[], "rules[0].name.matches: ");
+    }
+}

@@ -1,0 +1,126 @@
+//! The names of the objects that a selector means. Pods are known from a watch; other objects are listed when somebody asks.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cluster::{Resource, View};
+use kube::api::{ApiResource as Listed, DynamicObject, ListParams};
+use kube::{Api, Client};
+use model::Selector;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::api_resources::ApiResource;
+use crate::refusal::Refusal;
+
+/// For a list of objects that are not pods.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// Such lists are kept for this time.
+const KEPT_FOR: Duration = Duration::from_secs(15);
+/// The most lists that are kept.
+const MAX_LISTS: usize = 1000;
+/// The most objects that one question may be about.
+pub(super) const MAX_NAMES: usize = 5000;
+
+/// A resource, a namespace and a selector, each as text.
+type Key = (String, String, String);
+/// When it was had, and what was in it.
+type List = (Instant, Arc<[String]>);
+
+/// Finds objects.
+pub(super) struct Objects {
+    client: Client,
+    view: watch::Receiver<View>,
+    lists: Mutex<HashMap<Key, List>>,
+}
+
+impl Objects {
+    /// `view` has the labels of pods.
+    pub(super) fn new(client: Client, view: watch::Receiver<View>) -> Self {
+        Self { client, view, lists: Mutex::default() }
+    }
+
+    /// The names of the objects of a resource that a selector means, at most [`MAX_NAMES`].
+    pub(super) async fn names(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        selector: &Selector,
+    ) -> Result<Arc<[String]>, Refusal> {
+        let names = match namespace {
+            Some(namespace) if resource.api_version == "v1" && resource.kind == "Pod" => {
+                self.pods(namespace, selector)?
+            }
+            namespace => self.listed(resource, namespace, selector).await?,
+        };
+        let plural = &resource.resource;
+        match names.len() {
+            0 => Err(Refusal::NotFound(format!("there are no {plural} with the labels {selector}"))),
+            1..=MAX_NAMES => Ok(names),
+            count => {
+                Err(Refusal::BadRequest(format!("{count} {plural} at once are too many: {MAX_NAMES} are the most")))
+            }
+        }
+    }
+
+    fn pods(&self, namespace: &str, selector: &Selector) -> Result<Arc<[String]>, Refusal> {
+        let view = self.view.borrow();
+        if !view.freshness_of(Resource::LabelledPods).is_some_and(|freshness| freshness.synced) {
+            return Err(Refusal::Unavailable("the pods of the cluster are not known yet".to_owned()));
+        }
+        let pods = view.labelled_pods_in(namespace).filter(|pod| selector.matches(&pod.labels));
+        Ok(pods.map(|pod| pod.key.name.clone()).collect())
+    }
+
+    async fn listed(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        selector: &Selector,
+    ) -> Result<Arc<[String]>, Refusal> {
+        let key = (resource.resource.to_string(), namespace.unwrap_or_default().to_owned(), selector.to_string());
+        if let Some((at, names)) = self.lists().get(&key)
+            && at.elapsed() <= KEPT_FOR
+        {
+            return Ok(Arc::clone(names));
+        }
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &dynamic(resource)),
+            None => Api::all_with(self.client.clone(), &dynamic(resource)),
+        };
+        let parameters = ListParams::default().labels(&key.2).limit(MAX_NAMES as u32 + 1);
+        let plural = &resource.resource;
+        let list = timeout(PATIENCE, api.list_metadata(&parameters)).await;
+        let list =
+            list.map_err(|_| Refusal::Timeout(format!("the list of {plural} takes longer than {PATIENCE:?}")))?;
+        let list = list.map_err(|error| {
+            tracing::warn!(%error, resource = %plural, "cannot list the objects that a metric is asked of");
+            Refusal::Unavailable(format!("the list of {plural} cannot be had"))
+        })?;
+        let names: Arc<[String]> = list.items.iter().map(kube::ResourceExt::name_any).collect();
+        let mut lists = self.lists();
+        if lists.len() >= MAX_LISTS {
+            lists.retain(|_, (at, _)| at.elapsed() <= KEPT_FOR);
+        }
+        if lists.len() < MAX_LISTS {
+            lists.insert(key, (Instant::now(), Arc::clone(&names)));
+        }
+        Ok(names)
+    }
+
+    fn lists(&self) -> MutexGuard<'_, HashMap<Key, List>> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn dynamic(resource: &ApiResource) -> Listed {
+    let version = resource.api_version.rsplit('/').next().unwrap_or_default();
+    Listed {
+        group: resource.resource.group.clone(),
+        version: version.to_owned(),
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+        plural: resource.resource.resource.clone(),
+    }
+}

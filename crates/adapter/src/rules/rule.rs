@@ -1,0 +1,156 @@
+//! One rule: which series it is about, what their metrics are called, which objects they are about, and the query for values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::Selector;
+
+use super::association::Association;
+use super::file::{File, RuleError, RuleText};
+use super::matchers::Matchers;
+use super::name::Naming;
+use super::template::{Fields, Template, Value};
+use crate::refusal::Refusal;
+
+/// What queries may use.
+const FIELDS: &[&str] = &["Series", "LabelMatchers", "LabelValuesByName", "GroupBy", "GroupBySlice"];
+/// The label of namespaces where a rule of external metrics names none.
+const NAMESPACE_LABEL: &str = "namespace";
+
+/// A rule that can be used.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// Where it is in the file, such as `externalRules[2]`.
+    pub(super) at: String,
+    /// Finds the series.
+    pub(super) series_query: String,
+    /// What they are called.
+    pub(super) naming: Naming,
+    /// Which objects they are about.
+    pub(super) association: Association,
+    query: Template,
+    /// Whether only series of the namespace that asks count.
+    is_namespaced: bool,
+}
+
+/// All rules of a file.
+#[derive(Debug, Default)]
+pub(super) struct RuleSet {
+    /// For metrics of objects.
+    pub(super) custom: Vec<Arc<Rule>>,
+    /// For metrics of no object.
+    pub(super) external: Vec<Arc<Rule>>,
+    /// What is to be said about the file although it can be used.
+    pub(super) warnings: Vec<RuleError>,
+}
+
+/// What a query for values of objects is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Objects<'a> {
+    /// The label that has their names, and the names.
+    pub(super) label: &'a str,
+    pub(super) names: &'a [String],
+    /// The label that has their namespace, and the namespace.
+    pub(super) namespace: Option<(&'a str, &'a str)>,
+}
+
+impl RuleSet {
+    /// Reads a file.
+    pub(super) fn parse(text: &str) -> Result<Self, RuleError> {
+        let File { rules, external_rules, resource_rules } = super::file::parse(text)?;
+        let read = |field: &str, rules: Option<Vec<RuleText>>, objects: bool| {
+            let rules = rules.unwrap_or_default().into_iter().enumerate();
+            let rules =
+                rules.map(|(index, rule)| Rule::read(&format!("{field}[{index}]"), rule, objects).map(Arc::new));
+            rules.collect::<Result<Vec<_>, _>>()
+        };
+        let (custom, external) = (read("rules", rules, true)?, read("externalRules", external_rules, false)?);
+        let mut warnings = Vec::new();
+        if resource_rules.is_some() {
+            let why = "metrics.k8s.io is not served here: keep metrics-server, or whatever serves it now";
+            warnings.push(RuleError::new("resourceRules", why));
+        }
+        for rule in custom.iter().filter(|rule| rule.association.is_empty()) {
+            let why = "neither template nor overrides is set, so no series is about any object";
+            warnings.push(RuleError::new(format!("{}.resources", rule.at), why));
+        }
+        Ok(Self { custom, external, warnings })
+    }
+}
+
+impl Rule {
+    fn read(at: &str, text: RuleText, is_of_objects: bool) -> Result<Self, RuleError> {
+        let RuleText { series_query, series_filters, resources, name, metrics_query } = text;
+        if series_query.trim().is_empty() {
+            return Err(RuleError::new(format!("{at}.seriesQuery"), "must be set"));
+        }
+        if metrics_query.trim().is_empty() {
+            return Err(RuleError::new(format!("{at}.metricsQuery"), "must be set"));
+        }
+        let naming = Naming::read(at, &name, &series_filters.unwrap_or_default())?;
+        let association = Association::read(at, &resources)?;
+        let in_query = |why: String| RuleError::new(format!("{at}.metricsQuery"), why);
+        let query = Template::parse(&metrics_query, FIELDS).map_err(|error| in_query(error.to_string()))?;
+        let is_namespaced = resources.namespaced.unwrap_or(true);
+        let rule = Self { series_query, naming, association, query, is_namespaced, at: at.to_owned() };
+        rule.try_out(is_of_objects).map_err(|refusal| in_query(refusal.to_string()))?;
+        Ok(rule)
+    }
+
+    /// Finds mistakes that show only when the query is filled in.
+    fn try_out(&self, is_of_objects: bool) -> Result<(), Refusal> {
+        let names = ["one".to_owned(), "other".to_owned()];
+        if is_of_objects {
+            let objects = Objects { label: "pod", names: &names, namespace: Some((NAMESPACE_LABEL, "default")) };
+            self.query_objects("series", objects, &Selector::everything())?;
+        } else {
+            self.query_external("series", None, "default", &Selector::everything())?;
+        }
+        Ok(())
+    }
+
+    /// The query for the values of objects. As upstream, the selector comes first, then the namespace, then the names.
+    pub(super) fn query_objects(
+        &self,
+        series: &str,
+        objects: Objects<'_>,
+        selector: &Selector,
+    ) -> Result<String, Refusal> {
+        let mut matchers = Matchers::of(selector)?;
+        if let Some((label, namespace)) = objects.namespace {
+            matchers.one_of(label, [namespace]);
+        }
+        matchers.one_of(objects.label, objects.names.iter().map(String::as_str));
+        self.fill(series, &matchers, vec![objects.label.to_owned()])
+    }
+
+    /// The query for the values of an external metric.
+    pub(super) fn query_external(
+        &self,
+        series: &str,
+        namespace_label: Option<&str>,
+        namespace: &str,
+        selector: &Selector,
+    ) -> Result<String, Refusal> {
+        let mut matchers = Matchers::of(selector)?;
+        if self.is_namespaced {
+            matchers.one_of(namespace_label.unwrap_or(NAMESPACE_LABEL), [namespace]);
+        }
+        self.fill(series, &matchers, Vec::new())
+    }
+
+    fn fill(&self, series: &str, matchers: &Matchers, group_by: Vec<String>) -> Result<String, Refusal> {
+        let values = if self.query.uses("LabelValuesByName") { matchers.plain_values()? } else { BTreeMap::default() };
+        let query = self.query.fill(&Fields::from([
+            ("Series", Value::Text(series.to_owned())),
+            ("LabelMatchers", Value::Text(matchers.text())),
+            ("LabelValuesByName", Value::Map(values)),
+            ("GroupBy", Value::Text(group_by.join(","))),
+            ("GroupBySlice", Value::List(group_by)),
+        ]));
+        query.map_err(|error| Refusal::BadRequest(format!("the query of {} cannot be made: {error}", self.at)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

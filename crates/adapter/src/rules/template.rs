@@ -1,0 +1,169 @@
+//! The templates of rule files: Go's `text/template` between `<<` and `>>`, as far as rules use it.
+//!
+//! | written | means |
+//! |---|---|
+//! | `<<.Series>>`, `<<$.Series>>` | a field |
+//! | `<<index .LabelValuesByName "pod">>`, `<<.GroupBy \| len>>` | a function: `index`, `len`, `eq`, `ne`, `and`, `or`, `not` |
+//! | `<<$x := .Series>>`, `<<$x>>` | a variable |
+//! | `<<if ..>>`, `<<else if ..>>`, `<<else>>`, `<<end>>` | a choice |
+//! | `<<range $key, $value := .LabelValuesByName>>`, `<<with ..>>` | a repetition, another dot |
+//! | `<<- ..>>`, `<<.. ->>`, `<</* .. */>>` | no white space around, a remark |
+//!
+//! Everything else is refused when the file is read, and so are fields and variables that do not exist.
+//! Source: <https://pkg.go.dev/text/template>.
+
+mod evaluate;
+mod lex;
+mod parse;
+mod value;
+
+use std::collections::BTreeMap;
+
+pub(super) use value::Value;
+
+use parse::Node;
+
+/// The longest text that a template may make.
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
+
+/// Why a text is no template, or why it cannot be filled in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct TemplateError(String);
+
+impl TemplateError {
+    fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+/// What fills a template, by the name of the field.
+pub(super) type Fields = BTreeMap<&'static str, Value>;
+
+/// A template whose fields and variables all exist.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Template {
+    nodes: Vec<Node>,
+}
+
+impl Template {
+    /// Reads a template that may use these fields.
+    pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Self, TemplateError> {
+        Ok(Self { nodes: parse::parse(text, fields)? })
+    }
+
+    /// Fills it in.
+    pub(super) fn fill(&self, fields: &Fields) -> Result<String, TemplateError> {
+        evaluate::evaluate(&self.nodes, fields, MAX_OUTPUT_BYTES)
+    }
+
+    /// Whether a field is used anywhere in it.
+    pub(super) fn uses(&self, field: &str) -> bool {
+        parse::uses(&self.nodes, field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: &[&str] = &["Series", "GroupBy", "GroupBySlice", "LabelValuesByName"];
+
+    fn fields() -> Fields {
+        let values = [("pod", "a|b"), ("namespace", "shop")];
+        let values = values.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        Fields::from([
+            ("Series", Value::Text("up".to_owned())),
+            ("GroupBy", Value::Text("pod,x".to_owned())),
+            ("GroupBySlice", Value::List(vec!["pod".to_owned(), "x".to_owned()])),
+            ("LabelValuesByName", Value::Map(values)),
+        ])
+    }
+
+    fn check(text: &str, expected: Result<&str, &str>) {
+        let filled = Template::parse(text, FIELDS).and_then(|template| template.fill(&fields()));
+        match expected {
+            Ok(expected) => assert_eq!(filled.as_deref(), Ok(expected), "{text}"),
+            Err(part) => {
+                let error = filled.expect_err(text).to_string();
+                assert!(error.contains(part), "{text}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn fields_are_filled_in() {
+        check("sum(<<.Series>>) by (<< .GroupBy >>)", Ok("sum(up) by (pod,x)"));
+        check("<<.GroupBySlice>> <<.LabelValuesByName>>", Ok("[pod x] map[namespace:shop pod:a|b]"));
+        check("no field { a < b << 1", Err("is not closed"));
+        check("{a=~\"b\"} < 1 > 2", Ok("{a=~\"b\"} < 1 > 2"));
+    }
+
+    #[test]
+    fn functions_are_called() {
+        check("<<index .LabelValuesByName \"pod\">>", Ok("a|b"));
+        check("<<index .LabelValuesByName \"none\">>", Ok(""));
+        check("<<index .GroupBySlice 1>>", Ok("x"));
+        check("<<index .GroupBySlice 2>>", Err("there are only 2"));
+        check("<<.GroupBySlice | len>>", Ok("2"));
+        check("<<len (index .LabelValuesByName `pod`)>>", Ok("3"));
+        check("<<eq .Series \"down\" \"up\">> <<ne .Series \"up\">> <<not \"\">>", Ok("true false true"));
+        check("<<and .Series 0>> <<or \"\" .Series>>", Ok("0 up"));
+        check("<<eq .Series 1>>", Err("cannot be compared"));
+        check("<<printf \"%s\" .Series>>", Err("function \"printf\""));
+        check("<<index .Series 0>>", Err("index"));
+    }
+
+    #[test]
+    fn lists_and_maps_are_gone_through() {
+        check("<<range $i, $v := .GroupBySlice>><<if $i>>,<<end>><<$v>><<end>>", Ok("pod,x"));
+        check("<<range .GroupBySlice>>[<<.>> <<$.Series>>]<<end>>", Ok("[pod up][x up]"));
+        check(
+            "{<< range $key, $value :=.LabelValuesByName >><< if ne $key \"namespace\" >><< $key >>=\"<< $value >>\",<<end >><< end >>}",
+            Ok("{pod=\"a|b\",}"),
+        );
+        check("<<range .Series>>x<<end>>", Err("range"));
+        check("<<range .GroupBySlice>><<else>>none<<end>>", Ok(""));
+    }
+
+    #[test]
+    fn choices_and_variables_are_made() {
+        check("<<if eq .Series \"x\">>a<<else if .Series>>b<<else>>c<<end>>", Ok("b"));
+        check("<<with .Series>><<.>>!<<else>>none<<end>>", Ok("up!"));
+        check("<<$x := .Series>><<$x>>", Ok("up"));
+        check("<<$x>>", Err("variable $x"));
+        check("<<if .Series>><<$x := 1>><<end>><<$x>>", Err("variable $x"));
+        check("a  <<- .Series ->>  b<</* remark */>>", Ok("aupb"));
+    }
+
+    #[test]
+    fn what_is_no_template_is_refused() {
+        check("<<.Nothing>>", Err("field .Nothing"));
+        check("<<range .GroupBySlice>><<.Series>><<end>>", Err("field .Series"));
+        check("<<if .Series>>", Err("end"));
+        check("<<end>>", Err("end"));
+        check("<<else>>", Err("else"));
+        check("<<>>", Err("empty"));
+        check("<<.Series", Err("is not closed"));
+        check("<<\"a>>", Err("is not closed"));
+        check("<<.Series .GroupBy>>", Err("expected"));
+        check("<<template \"x\">>", Err("template"));
+        check("<<(.Series>>", Err(")"));
+        check("<<$x = 1>>", Err("="));
+    }
+
+    #[test]
+    fn the_text_that_a_template_makes_is_bounded() {
+        let text = format!("<<range .GroupBySlice>>{}<<end>>", "x".repeat(600_000));
+        check(&text, Err("longer than"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(text in "(<<|>>|-|[a-z.$ :=\"`(),|]|range|end|if|else|index|\\.Series){0,40}") {
+            if let Ok(template) = Template::parse(&text, FIELDS) {
+                let _ = template.fill(&fields());
+            }
+        }
+    }
+}

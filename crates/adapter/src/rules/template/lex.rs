@@ -1,0 +1,175 @@
+//! Cuts a template into plain text and actions, and an action into words.
+
+use super::TemplateError;
+
+/// A piece of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Text that stands for itself.
+    Text(String),
+    /// What stands between `<<` and `>>`, with the text for messages.
+    Action(Vec<Word>, String),
+}
+
+/// A word of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Word {
+    /// `.`
+    Dot,
+    /// `.Name`
+    Field(String),
+    /// `$` (empty) or `$name`
+    Variable(String),
+    /// `$.Name` or `$name.Field`: a field right after a variable.
+    FieldOf(String, String),
+    /// A name: a keyword or a function.
+    Name(String),
+    /// A quoted text.
+    Text(String),
+    /// A whole number.
+    Number(i64),
+    /// `(`, `)`, `|`, `,` or `:=`
+    Sign(&'static str),
+}
+
+/// All pieces of a template. White space is already gone where `-` says so, and so are remarks.
+pub(super) fn pieces(template: &str) -> Result<Vec<Piece>, TemplateError> {
+    let mut pieces = Vec::new();
+    let mut rest = template;
+    let mut trims = false;
+    loop {
+        let (text, action) = match rest.split_once("<<") {
+            Some((text, action)) => (text, Some(action)),
+            None => (rest, None),
+        };
+        let mut text = if trims { text.trim_start() } else { text };
+        let Some(action) = action else {
+            push(&mut pieces, text);
+            return Ok(pieces);
+        };
+        let length =
+            end(action).ok_or_else(|| TemplateError::new(format!("<<{} is not closed by >>", excerpt(action))))?;
+        let (mut inner, after) = (&action[..length], &action[length + 2..]);
+        if inner.starts_with('-') && inner[1..].starts_with(char::is_whitespace) {
+            inner = &inner[1..];
+            text = text.trim_end();
+        }
+        trims = inner.ends_with('-') && inner[..inner.len() - 1].ends_with(char::is_whitespace);
+        if trims {
+            inner = &inner[..inner.len() - 1];
+        }
+        push(&mut pieces, text);
+        let inner = inner.trim();
+        if !(inner.starts_with("/*") && inner.ends_with("*/") && inner.len() >= 4) {
+            pieces.push(Piece::Action(words(inner)?, excerpt(inner)));
+        }
+        rest = after;
+    }
+}
+
+fn push(pieces: &mut Vec<Piece>, text: &str) {
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text.to_owned()));
+    }
+}
+
+fn excerpt(text: &str) -> String {
+    text.chars().take(60).collect()
+}
+
+/// Where `>>` stands outside quotes.
+fn end(action: &str) -> Option<usize> {
+    let mut quote = None;
+    let mut escaped = false;
+    for (index, letter) in action.char_indices() {
+        match quote {
+            _ if escaped => escaped = false,
+            Some('"') if letter == '\\' => escaped = true,
+            Some(open) if letter == open => quote = None,
+            None if matches!(letter, '"' | '`') => quote = Some(letter),
+            None if action[index..].starts_with(">>") => return Some(index),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn words(action: &str) -> Result<Vec<Word>, TemplateError> {
+    let mut words = Vec::new();
+    let mut rest = action.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let (word, length) = match first {
+            '.' => {
+                let name = name_at(&rest[1..]);
+                let word = if name.is_empty() { Word::Dot } else { Word::Field(name.to_owned()) };
+                (word, 1 + name.len())
+            }
+            '$' => variable(rest),
+            '"' => quoted(rest)?,
+            '`' => raw(rest)?,
+            '(' => (Word::Sign("("), 1),
+            ')' => (Word::Sign(")"), 1),
+            '|' => (Word::Sign("|"), 1),
+            ',' => (Word::Sign(","), 1),
+            ':' if rest.starts_with(":=") => (Word::Sign(":="), 2),
+            '0'..='9' | '-' => number(rest)?,
+            _ => {
+                let name = name_at(rest);
+                if name.is_empty() {
+                    return Err(TemplateError::new(format!("unexpected {first:?} in <<{}>>", excerpt(action))));
+                }
+                (Word::Name(name.to_owned()), name.len())
+            }
+        };
+        words.push(word);
+        rest = rest[length..].trim_start();
+    }
+    Ok(words)
+}
+
+/// The letters, digits and underscores at the start.
+fn name_at(text: &str) -> &str {
+    let end = text.find(|letter: char| !(letter.is_alphanumeric() || letter == '_')).unwrap_or(text.len());
+    &text[..end]
+}
+
+fn variable(text: &str) -> (Word, usize) {
+    let name = name_at(&text[1..]);
+    let length = 1 + name.len();
+    let field = text[length..].strip_prefix('.').map(name_at).unwrap_or_default();
+    if field.is_empty() {
+        (Word::Variable(name.to_owned()), length)
+    } else {
+        (Word::FieldOf(name.to_owned(), field.to_owned()), length + 1 + field.len())
+    }
+}
+
+fn quoted(text: &str) -> Result<(Word, usize), TemplateError> {
+    let mut value = String::new();
+    let mut letters = text.char_indices().skip(1);
+    while let Some((index, letter)) = letters.next() {
+        match letter {
+            '"' => return Ok((Word::Text(value), index + 1)),
+            '\\' => match letters.next().map(|(_, letter)| letter) {
+                Some('n') => value.push('\n'),
+                Some('t') => value.push('\t'),
+                Some(letter @ ('"' | '\\')) => value.push(letter),
+                _ => return Err(TemplateError::new(format!("an escape in {} is not supported", excerpt(text)))),
+            },
+            letter => value.push(letter),
+        }
+    }
+    Err(TemplateError::new(format!("{} is not closed", excerpt(text))))
+}
+
+fn raw(text: &str) -> Result<(Word, usize), TemplateError> {
+    let end = text[1..].find('`').ok_or_else(|| TemplateError::new(format!("{} is not closed", excerpt(text))))?;
+    Ok((Word::Text(text[1..=end].to_owned()), end + 2))
+}
+
+fn number(text: &str) -> Result<(Word, usize), TemplateError> {
+    let digits = text[1..].find(|letter: char| !letter.is_ascii_digit()).map_or(text.len(), |end| end + 1);
+    let number = text[..digits].parse();
+    let number = number.map_err(|_| TemplateError::new(format!("{} is no whole number", excerpt(&text[..digits]))))?;
+    Ok((Word::Number(number), digits))
+}

@@ -1,0 +1,47 @@
+//! What a template computes with.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A value; printed as Go prints it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::rules) enum Value {
+    /// A text.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// True or false.
+    Bool(bool),
+    /// Texts in an order.
+    List(Vec<String>),
+    /// Texts by their names.
+    Map(BTreeMap<String, String>),
+}
+
+impl Value {
+    /// Whether a condition holds: not for what is empty, zero or false.
+    pub(super) fn holds(&self) -> bool {
+        match self {
+            Self::Text(text) => !text.is_empty(),
+            Self::Number(number) => *number != 0,
+            Self::Bool(bool) => *bool,
+            Self::List(list) => !list.is_empty(),
+            Self::Map(map) => !map.is_empty(),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Bool(bool) => write!(f, "{bool}"),
+            Self::List(list) => write!(f, "[{}]", list.join(" ")),
+            Self::Map(map) => {
+                let pairs: Vec<String> = map.iter().map(|(name, text)| format!("{name}:{text}")).collect();
+                write!(f, "map[{}]", pairs.join(" "))
+            }
+        }
+    }
+}
