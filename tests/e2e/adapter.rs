@@ -2,6 +2,7 @@
 //! autoscaler reaches them.
 
 mod expected;
+mod guard;
 mod rotation;
 mod rules;
 mod served;

@@ -1,0 +1,129 @@
+//! Who may ask the adapter past the API server.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deployed::replicas_of;
+use e2e::eventually;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::PostParams;
+use kube::config::AuthInfo;
+use kube::{Api, Client, Config};
+use rcgen::{CertificateParams, DnType, KeyPair};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use serde_json::{Value, json};
+
+use super::stage::{ADAPTER, PATIENCE, Stage};
+
+const METRICS_PORT: u16 = 8945;
+const SECURE_PORT: u16 = 6443;
+/// Headers with which somebody claims to be an administrator.
+const CLAIM: [(&str, &str); 2] = [("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters")];
+
+/// Somebody who asks a replica without the API server between.
+struct Direct(Client);
+
+impl Direct {
+    async fn to(stage: &Stage, identity: AuthInfo) -> Result<Self> {
+        let replicas = replicas_of(&stage.client, ADAPTER, METRICS_PORT).await?;
+        let address = replicas.first().context("there is a replica")?.address();
+        let services: Api<APIService> = Api::all(stage.client.clone());
+        let service = services.get("v1beta1.external.metrics.k8s.io").await?;
+        let ByteString(bundle) = service.spec.and_then(|spec| spec.ca_bundle).context("a bundle")?;
+        let mut roots = Vec::new();
+        for certificate in CertificateDer::pem_slice_iter(&bundle) {
+            roots.push(certificate?.to_vec());
+        }
+        let mut config = Config::new(format!("https://{address}:{SECURE_PORT}").parse()?);
+        config.root_cert = Some(roots);
+        config.tls_server_name = Some("plimsoll-adapter.plimsoll-system.svc".to_owned());
+        config.auth_info = identity;
+        config.default_retry = false;
+        Ok(Self(Client::try_from(config)?))
+    }
+
+    /// The code and the message of the answer.
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Result<(u16, String)> {
+        let request =
+            headers.iter().fold(http::Request::get(path), |request, (name, value)| request.header(*name, *value));
+        match self.0.request::<Value>(request.body(Vec::new())?).await {
+            Ok(answer) => Ok((200, answer.to_string())),
+            Err(kube::Error::Api(status)) => Ok((status.code, status.message)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Shows a certificate.
+fn showing(certificate: &str, key: &KeyPair) -> Result<AuthInfo> {
+    let encoded = |pem: &str| serde_json::to_value(ByteString(pem.as_bytes().to_vec()));
+    let data = json!({
+        "client-certificate-data": encoded(certificate)?,
+        "client-key-data": encoded(&key.serialize_pem())?,
+    });
+    Ok(serde_json::from_value(data)?)
+}
+
+/// A certificate for an ordinary user, signed by the cluster.
+async fn certificate_of_the_cluster(stage: &Stage, user: &str) -> Result<AuthInfo> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new([])?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, user);
+    let request = params.serialize_request(&key)?.pem()?;
+    let requests: Api<CertificateSigningRequest> = Api::all(stage.client.clone());
+    let wanted = json!({
+        "metadata": {"name": user},
+        "spec": {
+            "request": ByteString(request.into_bytes()), "signerName": "kubernetes.io/kube-apiserver-client",
+            "usages": ["client auth"],
+        },
+    });
+    requests.create(&PostParams::default(), &serde_json::from_value(wanted)?).await?;
+    stage.kubectl(&["certificate", "approve", user]).await?;
+    let mut signed = None;
+    eventually("the certificate is signed", PATIENCE, async || {
+        signed = requests.get(user).await?.status.and_then(|status| status.certificate);
+        ensure!(signed.is_some(), "not yet");
+        Ok(())
+    })
+    .await?;
+    let ByteString(pem) = signed.context("just seen")?;
+    showing(&String::from_utf8(pem)?, &key)
+}
+
+#[tokio::test]
+async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<()> {
+    let stage = Stage::take("direct").await?;
+    let namespace = &stage.namespace;
+    let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
+
+    let nobody = Direct::to(&stage, AuthInfo::default()).await?;
+    let (code, message) = nobody.get(&path, &CLAIM).await?;
+    ensure!(code == 403 && message.contains("User \"system:anonymous\" cannot list"), "{code} {message}");
+    let probe = nobody.0.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
+    ensure!(probe.starts_with("ok"), "{probe}");
+
+    let user = format!("ordinary-{namespace}");
+    let ordinary = Direct::to(&stage, certificate_of_the_cluster(&stage, &user).await?).await?;
+    let (code, message) = ordinary.get(&path, &CLAIM).await?;
+    ensure!(code == 403 && message.contains(&format!("User {user:?} cannot list")), "{code} {message}");
+
+    let key = KeyPair::generate()?;
+    let own = CertificateParams::new(["front-proxy-client".to_owned()])?.self_signed(&key)?;
+    let stranger = Direct::to(&stage, showing(&own.pem(), &key)?).await?;
+    assert_eq!(stranger.get(&path, &CLAIM).await?, (401, "Unauthorized".to_owned()));
+    let bearer = ("Authorization", "Bearer made.up.token");
+    assert_eq!(nobody.get(&path, &[bearer]).await?, (401, "Unauthorized".to_owned()));
+
+    // With a token of its own a service account is itself, and has no role here.
+    stage.kubectl(&["create", "serviceaccount", "reader", "-n", namespace]).await?;
+    let token = stage.kubectl(&["create", "token", "reader", "-n", namespace]).await?;
+    let bearer = format!("Bearer {}", token.trim());
+    let bearer = [("Authorization", bearer.as_str()), CLAIM[0], CLAIM[1]];
+    let (code, message) = nobody.get(&path, &bearer).await?;
+    let account = format!("system:serviceaccount:{namespace}:reader");
+    ensure!(code == 403 && message.contains(&format!("User {account:?}")), "{code} {message}");
+    Ok(())
+}
