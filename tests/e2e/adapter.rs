@@ -2,6 +2,7 @@
 //! autoscaler reaches them.
 
 mod expected;
+mod failures;
 mod guard;
 mod rotation;
 mod rules;

@@ -1,0 +1,210 @@
+//! A workload that is scaled ahead of its daily rise, and what becomes of it while one part after the other is gone: it never shrinks.
+
+use anyhow::{Context as _, Result, ensure};
+use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use e2e::deployed::{metric, replicas_of};
+use e2e::eventually;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use sandbox::Component;
+use serde_json::{Value, json};
+
+use super::shop::{PATIENCE, RECOMMENDER, SYSTEM, Shop};
+use super::stage::{ADAPTER, available};
+use crate::history::remote_write::{Labels, Receiver};
+
+const ADAPTER_PORT: u16 = 8945;
+const RECOMMENDER_PORT: u16 = 8942;
+const NATIVE: &str = "ehpa-php-apache";
+const DAY: i64 = 24 * 60 * 60;
+/// The rise comes so soon, every day at the same time.
+const AHEAD: i64 = 20 * 60;
+/// How long each day is busy.
+const BUSY: i64 = 6 * 60 * 60;
+const DAYS: i64 = 5;
+
+#[tokio::test]
+async fn a_workload_grows_before_its_daily_rise_and_never_shrinks_because_a_part_is_gone() -> Result<()> {
+    let shop = Shop::open("rise").await?;
+    let result = grow_and_fail(&shop).await;
+    // Others use this sandbox, too.
+    shop.0.sandbox()?.start(Component::Prometheus).await?;
+    shop.resize("plimsoll-adapter", 2).await?;
+    shop.resize("plimsoll-recommender", 1).await?;
+    available(&shop.0.client).await?;
+    result
+}
+
+async fn grow_and_fail(shop: &Shop) -> Result<()> {
+    shop.deploy("php-apache", 2, "10m").await?;
+    let rise = Timestamp::now().as_second() / 60 * 60 + AHEAD;
+    shop.write_daily_history(rise).await?;
+    shop.apply_documented("simple").await?;
+    // What is wrong would have its effect at once.
+    let quick = json!({"spec": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}});
+    shop.patch::<EffectiveHorizontalPodAutoscaler>("php-apache", &quick).await?;
+    let grown = shop.scaled("php-apache", "the workload grows before the rise", |replicas| replicas == 10).await?;
+    let answer = shop.external("crane_autoscaling_prediction", "php-apache", "resource.cpu").await?;
+    assert_eq!(answer["items"].as_array().map(Vec::len), Some(1), "{answer}");
+    let native = shop.native_when("the CPU of its pods is known", |it| measured_percent(it).is_some()).await?;
+    ensure!(
+        measured_percent(&native).is_some_and(|percent| percent < 50),
+        "what is measured asks for less: {native:#}"
+    );
+    let undisturbed = async |after: &str| {
+        let now = shop.scaled("php-apache", "it is there", |_| true).await?;
+        let same = now["metadata"]["generation"] == grown["metadata"]["generation"];
+        ensure!(same, "after {after}, it was scaled to {}", now["spec"]["replicas"]);
+        anyhow::Ok(())
+    };
+
+    shop.0.sandbox()?.stop(Component::Prometheus).await?;
+    shop.until_unread().await?;
+    shop.asked_again(5).await?;
+    undisturbed("Prometheus was gone").await?;
+
+    shop.resize("plimsoll-recommender", 0).await?;
+    shop.asked_again(5).await?;
+    undisturbed("the recommender was gone").await?;
+    shop.native_when("the prediction still counts", |it| is_active(it) == Some(true)).await?;
+
+    shop.age_prediction().await?;
+    let is_stale = |it: &Value| is_active(it) == Some(false) && message(it).contains("ended its last whole window");
+    shop.native_when("the autoscaler is told that the prediction is stale", is_stale).await?;
+    undisturbed("the prediction was stale").await?;
+
+    shop.resize("plimsoll-adapter", 0).await?;
+    let is_alone = |it: &Value| {
+        let text = message(it);
+        is_active(it) == Some(false) && text.contains("external metrics") && !text.contains("whole window")
+    };
+    shop.native_when("the autoscaler finds no adapter", is_alone).await?;
+    undisturbed("the adapter was gone").await?;
+    shop.resize("plimsoll-adapter", 2).await?;
+    available(&shop.0.client).await?;
+    shop.native_when("the adapter answers again", is_stale).await?;
+
+    shop.0.sandbox()?.start(Component::Prometheus).await?;
+    shop.resize("plimsoll-recommender", 1).await?;
+    let is_well = |it: &Value| is_active(it) == Some(true) && metrics(it) == 2;
+    shop.native_when("everything is as it was", is_well).await?;
+    undisturbed("everything came back").await
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+/// Whether the autoscaler can do its work.
+fn is_active(object: &Value) -> Option<bool> {
+    Some(condition(object, "ScalingActive")?["status"] == "True")
+}
+
+fn message(object: &Value) -> &str {
+    condition(object, "ScalingActive").and_then(|condition| condition["message"].as_str()).unwrap_or_default()
+}
+
+fn metrics(object: &Value) -> usize {
+    object["spec"]["metrics"].as_array().map_or(0, Vec::len)
+}
+
+/// CPU of the pods, of what they request.
+fn measured_percent(object: &Value) -> Option<i64> {
+    let metrics = object["status"]["currentMetrics"].as_array()?;
+    metrics.iter().find_map(|metric| metric["resource"]["current"]["averageUtilization"].as_i64())
+}
+
+impl Shop {
+    async fn native_when(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
+        self.when::<HorizontalPodAutoscaler>(NATIVE, what, is_so).await
+    }
+
+    /// Days of one pod that uses a tenth of a core, and a whole one in the hours after the rise.
+    async fn write_daily_history(&self, rise: i64) -> Result<()> {
+        let sandbox = self.0.sandbox()?;
+        let receiver = Receiver::new(&sandbox.prometheus_url().context("a Prometheus")?, sandbox.authority())?;
+        let labels = Labels::from([
+            ("__name__", "container_cpu_usage_seconds_total"),
+            ("namespace", &self.0.namespace),
+            ("pod", "php-apache-6d5f9c7b8d-aaaaa"),
+            ("container", "app"),
+        ]);
+        let now = rise - AHEAD;
+        let mut seconds = 0.0;
+        let samples = (now - DAYS * DAY..=now).step_by(60).map(|at| {
+            seconds += if (at - rise).rem_euclid(DAY) < BUSY { 60.0 } else { 6.0 };
+            (at, seconds)
+        });
+        receiver.write(labels, samples).await
+    }
+
+    /// Returns once the recommender knows that it cannot read any history.
+    async fn until_unread(&self) -> Result<()> {
+        eventually("the recommender misses Prometheus", PATIENCE, async || {
+            for replica in replicas_of(&self.0.client, RECOMMENDER, RECOMMENDER_PORT).await? {
+                let unread = metric(&replica, "plimsoll_forecast_unread_metrics").await?;
+                ensure!(unread > 0.0, "{} reads everything", replica.pod);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns once the adapter was asked so many more times.
+    async fn asked_again(&self, times: u32) -> Result<()> {
+        let asked = async || {
+            let mut sum = 0.0;
+            for replica in replicas_of(&self.0.client, ADAPTER, ADAPTER_PORT).await? {
+                sum += metric(&replica, "plimsoll_adapter_requests_total").await?;
+            }
+            anyhow::Ok(sum)
+        };
+        let before = asked().await?;
+        eventually("the autoscaler asks again", PATIENCE, async || {
+            let more = asked().await? - before;
+            ensure!(more >= f64::from(times), "it asked {more} times");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Gives a Deployment of the suite so many replicas, and waits until there are no others.
+    async fn resize(&self, name: &str, replicas: i32) -> Result<()> {
+        let deployments: Api<Deployment> = Api::namespaced(self.0.client.clone(), SYSTEM);
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let deployment = deployments.patch(name, &PatchParams::default(), &patch).await?;
+        let labels = deployment.spec.selector.match_labels.context("it selects by labels")?;
+        let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let pods: Api<Pod> = Api::namespaced(self.0.client.clone(), SYSTEM);
+        let wanted = usize::try_from(replicas)?;
+        eventually("there are as many pods as there should be", PATIENCE, async || {
+            let pods = pods.list(&ListParams::default().labels(&labels.join(","))).await?.items;
+            let ready = deployments.get(name).await?.status.and_then(|status| status.ready_replicas).unwrap_or(0);
+            let names: Vec<_> = pods.iter().map(ResourceExt::name_any).collect();
+            ensure!(pods.len() == wanted && ready == replicas, "{ready} ready of {names:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Makes the prediction one of yesterday.
+    async fn age_prediction(&self) -> Result<()> {
+        let api = self.api::<TimeSeriesPrediction>();
+        let mut object = serde_json::to_value(api.get(NATIVE).await?)?;
+        let metrics = object["status"]["predictionMetrics"].as_array_mut().context("there is a prediction")?;
+        for sample in metrics.iter_mut().flat_map(|metric| metric["prediction"].as_array_mut().into_iter().flatten()) {
+            for sample in sample["samples"].as_array_mut().into_iter().flatten() {
+                let at = sample["timestamp"].as_i64().context("a time")?;
+                sample["timestamp"] = json!(at - DAY);
+            }
+        }
+        let status = json!({"status": {"predictionMetrics": object["status"]["predictionMetrics"]}});
+        api.patch_status(NATIVE, &PatchParams::default(), &Patch::Merge(status)).await?;
+        Ok(())
+    }
+}
