@@ -5,6 +5,9 @@ demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it runn
 	cargo build --locked --workspace --bins
 	target/debug/demo
 
+# Property tests try the same cases in each run; PROPTEST_RNG_SEED=N make test tries others.
+export PROPTEST_RNG_SEED ?= 1
+
 # Programs and tests are built in one go, so that they share the dependencies as the tests need them.
 # More threads than cores: the end-to-end tests spend their time waiting for the control plane.
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests

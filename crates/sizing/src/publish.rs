@@ -66,6 +66,8 @@ impl Publishing<'_> {
     fn cap(self, name: &ResourceName, rounded: Quantity, in_whole_units: Quantity) -> Published {
         let mut capped = in_whole_units.clone();
         let capped_by = cap_quantity(&mut capped, name, self.policy, &self.config.max_allowed);
+        // A maximum may bring a number back from a greater minimum to what it was.
+        let capped_by = capped_by.filter(|_| capped != in_whole_units);
         Published { rounded, in_whole_units, capped, capped_by }
     }
 }

@@ -162,6 +162,7 @@ fn who_capped_a_number_is_said() {
     check(None, None, Some(50), Some(Cap::GlobalMaxAllowed));
     check(None, Some(200), Some(50), None);
     check(Some(500), Some(400), None, Some(Cap::MaxAllowed));
+    check(Some(127), None, Some(126), None);
 }
 
 #[test]

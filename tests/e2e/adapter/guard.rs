@@ -5,6 +5,7 @@ use e2e::deployed::replicas_of;
 use e2e::eventually;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::PostParams;
 use kube::config::AuthInfo;
@@ -117,7 +118,7 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
     let bearer = ("Authorization", "Bearer made.up.token");
     assert_eq!(nobody.get(&path, &[bearer]).await?, (401, "Unauthorized".to_owned()));
 
-    // With a token of its own a service account is itself, and has no role here.
+    // With a token of its own a service account is itself, and may what its role says.
     stage.kubectl(&["create", "serviceaccount", "reader", "-n", namespace]).await?;
     let token = stage.kubectl(&["create", "token", "reader", "-n", namespace]).await?;
     let bearer = format!("Bearer {}", token.trim());
@@ -125,5 +126,59 @@ async fn whoever_asks_past_the_api_server_is_who_he_can_prove_to_be() -> Result<
     let (code, message) = nobody.get(&path, &bearer).await?;
     let account = format!("system:serviceaccount:{namespace}:reader");
     ensure!(code == 403 && message.contains(&format!("User {account:?}")), "{code} {message}");
+    let subject = json!({"kind": "ServiceAccount", "name": "reader", "namespace": namespace});
+    let client = &stage.client;
+    may_read_queue(client, namespace, &subject).await?;
+    eventually("the role counts", PATIENCE, async || {
+        let (code, message) = nobody.get(&path, &bearer).await?;
+        ensure!(code == 404 && message.contains("could not find the metric queue"), "{code} {message}");
+        Ok(())
+    })
+    .await?;
+    let (code, message) = nobody.get(&path.replace("queue", "other"), &bearer).await?;
+    ensure!(code == 403, "the role is about one metric: {code} {message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_roles_say() -> Result<()> {
+    let stage = Stage::take("proxied").await?;
+    let namespace = &stage.namespace;
+    let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/queue");
+    let autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler";
+    let nobody = format!("system:serviceaccount:{namespace}:default");
+    let refused = async |who: &[&str]| {
+        let answer = stage.kubectl(&[&["get", "--raw", &path], who].concat()).await;
+        answer.err().map(|error| error.to_string()).context("there is no such metric")
+    };
+    let error = refused(&["--as", autoscaler]).await?;
+    ensure!(error.contains("(NotFound)") && error.contains("could not find the metric queue"), "{error}");
+    let error = refused(&["--as", &nobody]).await?;
+    ensure!(error.contains("(Forbidden)"), "{error}");
+
+    // What the API server says of somebody reaches the adapter whole: here one of several groups has the role.
+    let subject = json!({"kind": "Group", "name": "team", "apiGroup": "rbac.authorization.k8s.io"});
+    may_read_queue(&stage.client, namespace, &subject).await?;
+    eventually("the role counts", PATIENCE, async || {
+        let error = refused(&["--as", "joe", "--as-group", "other", "--as-group", "team"]).await?;
+        ensure!(error.contains("could not find the metric queue"), "{error}");
+        Ok(())
+    })
+    .await?;
+    let error = refused(&["--as", "joe", "--as-group", "other"]).await?;
+    ensure!(error.contains("(Forbidden)"), "{error}");
+    Ok(())
+}
+
+/// Lets somebody read one external metric of a namespace. No object of it is in discovery, so `kubectl create role` knows none.
+async fn may_read_queue(client: &Client, namespace: &str, subject: &Value) -> Result<()> {
+    let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
+    let rule = json!({"apiGroups": ["external.metrics.k8s.io"], "resources": ["queue"], "verbs": ["list"]});
+    let role = json!({"metadata": {"name": "queue"}, "rules": [rule]});
+    roles.create(&PostParams::default(), &serde_json::from_value(role)?).await?;
+    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
+    let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "queue"});
+    let binding = json!({"metadata": {"name": "queue"}, "roleRef": reference, "subjects": [subject]});
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
     Ok(())
 }

@@ -13,8 +13,8 @@ use sandbox::Sandbox;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Everything comes to pass within this time.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Everything comes to pass within this time, also on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 /// The labels of the adapter's pods.
 pub(crate) const ADAPTER: &str = "app.kubernetes.io/name=adapter";
 /// The versions that the adapter answers.
