@@ -173,8 +173,8 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
 /// Lets somebody read one external metric of a namespace. No object of it is in discovery, so `kubectl create role` knows none.
 async fn may_read_queue(client: &Client, namespace: &str, subject: &Value) -> Result<()> {
     let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
-    let rule = json!({"apiGroups": ["external.metrics.k8s.io"], "resources": ["queue"], "verbs": ["list"]});
-    let role = json!({"metadata": {"name": "queue"}, "rules": [rule]});
+    let right = json!({"apiGroups": ["external.metrics.k8s.io"], "resources": ["queue"], "verbs": ["list"]});
+    let role = json!({"metadata": {"name": "queue"}, "rules": [right]});
     roles.create(&PostParams::default(), &serde_json::from_value(role)?).await?;
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
     let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "queue"});
