@@ -2,30 +2,54 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::{metric, process, scrape};
 use e2e::eventually;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, EvictParams, ListParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use sandbox::Component;
 use serde_json::json;
 
-use super::stage::{LARGE, PATIENCE, Stage};
+use super::stage::{LARGE, PATIENCE, SMALL, Stage};
 use super::watching::Watching;
 
 const REPLICAS: usize = 12;
 /// Pods that are replaced before something happens.
 const SOME: usize = 3;
+/// Of the workload that waits.
+const WAITING: usize = 3;
 /// Somebody stops the updater with a `ConfigMap` of this name.
 const SWITCH: &str = "plimsoll-stop";
 
 /// One pod at a time, so that there is time for something to happen.
 async fn slow_workload(stage: &Stage) -> Result<()> {
-    stage.workload("web", REPLICAS, &json!({})).await?;
-    stage.protect("web", REPLICAS - 1).await?;
+    unmoved_workload(stage).await?;
     stage.autoscale("web", &json!({"updateMode": "Recreate"})).await
+}
+
+/// The same, not autoscaled yet.
+async fn unmoved_workload(stage: &Stage) -> Result<()> {
+    stage.workload("web", REPLICAS, &json!({})).await?;
+    stage.protect("web", REPLICAS - 1).await
+}
+
+/// Another that is to be moved as soon as its budget allows it, so that there is something left to do however fast the updater is.
+async fn waiting_workload(stage: &Stage) -> Result<()> {
+    stage.workload("rest", WAITING, &json!({})).await?;
+    stage.protect("rest", WAITING).await?;
+    stage.autoscale("rest", &json!({"updateMode": "Recreate"})).await
+}
+
+/// Lets the workload that waits move, and waits until it has.
+async fn the_rest_moves(stage: &Stage, watching: &Watching) -> Result<()> {
+    ensure!(stage.sizes("rest").await?.iter().all(|(_, cpu)| cpu == SMALL), "its budget holds it");
+    stage.change_budget("rest", WAITING - 1).await?;
+    let uids = stage.all_large("rest", WAITING).await?;
+    let fewest = watching.fewest("rest", &uids).await?;
+    ensure!(fewest >= WAITING - 1, "{fewest} were left");
+    Ok(())
 }
 
 async fn large(stage: &Stage) -> Result<usize> {
@@ -114,11 +138,10 @@ async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() ->
     let heart = stage.heart();
     // Half of the pods may be away, by the updater's own tolerance: no budget of the cluster helps it to remember.
     stage.workload("wide", REPLICAS, &json!({})).await?;
+    waiting_workload(&stage).await?;
     slow_workload(&stage).await?;
     let watching = Watching::of(stage.pods.clone()).await?;
     some_are_replaced(&stage).await?;
-    // The rest waits for the next leader.
-    stage.change_budget("web", REPLICAS).await?;
     let first = stage.leader().await?;
     stage.autoscale("wide", &json!({"updateMode": "Recreate"})).await?;
     let any = |sizes: Vec<(String, String)>| sizes.iter().any(|(_, cpu)| cpu == LARGE);
@@ -129,8 +152,7 @@ async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() ->
     .await?;
     signal(&stage, "-9").await?;
     let left = REPLICAS - large(&stage).await?;
-    ensure!(left > 0, "there was nothing left to do");
-    stage.change_budget("web", REPLICAS - 1).await?;
+    the_rest_moves(&stage, &watching).await?;
     for (workload, at_least) in [("web", REPLICAS - 1), ("wide", REPLICAS / 2)] {
         let uids = stage.all_large(workload, REPLICAS).await?;
         let fewest = watching.fewest(workload, &uids).await?;
@@ -145,9 +167,9 @@ async fn a_leader_that_is_killed_in_mid_rollout_leaves_no_pod_too_many_away() ->
 async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away() -> Result<()> {
     let stage = Stage::take("refused").await?;
     let heart = stage.heart();
-    slow_workload(&stage).await?;
+    waiting_workload(&stage).await?;
+    unmoved_workload(&stage).await?;
     let watching = Watching::of(stage.pods.clone()).await?;
-    some_are_replaced(&stage).await?;
     // A webhook that nobody serves: the API server answers each eviction with 500.
     let webhook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -161,6 +183,17 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
     let hooks: Api<ValidatingWebhookConfiguration> = Api::all(stage.client.clone());
     let failed_before = stage.total("vpa_updater_failed_eviction_attempts_total").await?;
     hooks.create(&PostParams::default(), &serde_json::from_value(webhook)?).await?;
+    let any = stage.pods.list(&ListParams::default().limit(1)).await?;
+    let any = any.items.first().context("there are pods")?.name_any();
+    let dry =
+        EvictParams { post_options: PostParams { dry_run: true, ..PostParams::default() }, ..EvictParams::default() };
+    eventually("the API server knows the webhook", PATIENCE, async || {
+        let answer = stage.pods.evict(&any, &dry).await;
+        ensure!(matches!(&answer, Err(kube::Error::Api(status)) if status.code == 500), "{answer:?}");
+        Ok(())
+    })
+    .await?;
+    stage.autoscale("web", &json!({"updateMode": "Recreate"})).await?;
     eventually("evictions fail", PATIENCE, async || {
         let failed = stage.total("vpa_updater_failed_eviction_attempts_total").await?;
         ensure!(failed >= failed_before + 2.0, "{failed} did, {failed_before} of them before");
@@ -168,6 +201,7 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
     })
     .await?;
     hooks.delete("no-evictions", &DeleteParams::default()).await?;
+    some_are_replaced(&stage).await?;
     let replaced = large(&stage).await?;
     let leader = stage.leader().await?;
     let sandbox = stage.sandbox()?;
@@ -178,6 +212,7 @@ async fn a_rollout_survives_an_api_server_that_refuses_evictions_and_goes_away()
     })
     .await?;
     sandbox.resume(Component::KubeApiserver).await?;
+    the_rest_moves(&stage, &watching).await?;
     let uids = stage.all_large("web", REPLICAS).await?;
     println!("{replaced} of {REPLICAS} pods were replaced before the API server went away");
     let fewest = watching.fewest("web", &uids).await?;
