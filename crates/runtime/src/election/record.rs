@@ -1,0 +1,145 @@
+//! The Lease object as one candidate knows it: as last read or written, since when it has been that, and its next change.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use futures::stream::{BoxStream, StreamExt as _};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::Api;
+use kube::api::{ObjectMeta, PostParams, WatchEvent, WatchParams};
+
+use super::now;
+use crate::client::NoAnswer;
+use crate::lease;
+
+type Changes = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
+
+/// What is known of the object.
+pub(super) struct Record {
+    api: Api<Lease>,
+    name: String,
+    annotations: BTreeMap<String, String>,
+    /// No answer to a read or a write is awaited for longer.
+    patience: Duration,
+    /// The lease as last read or written, and since when its content has been that.
+    seen: Option<Lease>,
+    unchanged_since: Instant,
+    changes: Option<Changes>,
+}
+
+impl Record {
+    pub(super) fn new(api: Api<Lease>, name: String, patience: Duration) -> Self {
+        let annotations = BTreeMap::new();
+        Self { api, name, annotations, patience, seen: None, unchanged_since: now(), changes: None }
+    }
+
+    /// The same; what is written has these annotations beside others.
+    pub(super) fn annotating(self, annotations: BTreeMap<String, String>) -> Self {
+        Self { annotations, ..self }
+    }
+
+    /// What the lease says; absent where there is none.
+    pub(super) fn spec(&self) -> Option<LeaseSpec> {
+        self.seen.as_ref().map(|lease| lease.spec.clone().unwrap_or_default())
+    }
+
+    /// Since when the lease has said what it says.
+    pub(super) fn unchanged_since(&self) -> Instant {
+        self.unchanged_since
+    }
+
+    /// The number of the term that the lease as last seen stands for.
+    pub(super) fn term(&self) -> u64 {
+        let seen = self.seen.as_ref();
+        let created = seen.and_then(|lease| lease.metadata.creation_timestamp.as_ref()).map(|time| time.0);
+        let transitions = seen.and_then(|lease| lease.spec.as_ref()?.lease_transitions);
+        lease::term(created.unwrap_or_default(), transitions.unwrap_or(0))
+    }
+
+    /// Reads the lease.
+    pub(super) async fn refresh(&mut self) -> kube::Result<()> {
+        let lease = answer(self.patience, self.api.get_opt(&self.name)).await?;
+        self.saw(lease);
+        Ok(())
+    }
+
+    /// Creates or replaces the lease; the resource version that was seen makes a write to a changed lease fail.
+    pub(super) async fn write(&mut self, spec: LeaseSpec) -> kube::Result<()> {
+        let seen = self.seen.as_ref().map(|lease| lease.metadata.clone());
+        let is_there = seen.is_some();
+        let new = || ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+        let mut metadata = seen.unwrap_or_else(new);
+        metadata.annotations.get_or_insert_default().extend(self.annotations.clone());
+        let lease = Lease { metadata, spec: Some(spec) };
+        let params = PostParams::default();
+        let written = if is_there {
+            answer(self.patience, self.api.replace(&self.name, &params, &lease)).await?
+        } else {
+            answer(self.patience, self.api.create(&params, &lease)).await?
+        };
+        self.saw(Some(written));
+        Ok(())
+    }
+
+    /// Returns after the next change of the lease. Waits for ever where it cannot be watched.
+    pub(super) async fn change(&mut self) {
+        let lease = self.next_change().await;
+        self.saw(lease);
+    }
+
+    /// What the watch has still to tell is too old to matter.
+    pub(super) fn forget_changes(&mut self) {
+        self.changes = None;
+    }
+
+    fn saw(&mut self, lease: Option<Lease>) {
+        let spec = |lease: &Option<Lease>| lease.as_ref().and_then(|lease| lease.spec.clone());
+        if spec(&lease) != spec(&self.seen) {
+            self.unchanged_since = now();
+        }
+        self.seen = lease;
+    }
+
+    /// The lease after its next change, absent when it was deleted.
+    async fn next_change(&mut self) -> Option<Lease> {
+        loop {
+            if self.changes.is_none() {
+                self.changes = match &self.seen {
+                    Some(seen) => watch(&self.api, &self.name, seen).await,
+                    None => None,
+                };
+            }
+            match self.changes.as_mut() {
+                None => std::future::pending::<()>().await,
+                Some(changes) => match changes.next().await {
+                    Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => return Some(lease),
+                    Some(Ok(WatchEvent::Deleted(_))) => return None,
+                    Some(Ok(WatchEvent::Bookmark(_))) => {}
+                    // The caller's next read says whether something is wrong; then a new watch begins.
+                    Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => {
+                        self.changes = None;
+                        std::future::pending::<()>().await;
+                    }
+                },
+            }
+        }
+    }
+}
+
+async fn answer<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    let answer = tokio::time::timeout(limit, request).await;
+    answer.unwrap_or_else(|_| Err(kube::Error::Service(NoAnswer(limit).into())))
+}
+
+async fn watch(api: &Api<Lease>, name: &str, seen: &Lease) -> Option<Changes> {
+    let version = seen.metadata.resource_version.as_deref()?;
+    let params = WatchParams::default().fields(&format!("metadata.name={name}"));
+    match api.watch(&params, version).await {
+        Ok(changes) => Some(changes.boxed()),
+        Err(error) => {
+            tracing::debug!(lease = name, %error, "cannot watch the lease; reading it from time to time instead");
+            None
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Candidates beside each other, on the paused clock.
+
+mod leases;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Json;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use kube::api::ObjectMeta;
+use tokio::sync::mpsc;
+
+use super::*;
+use leases::{Leases, version};
+
+const TIMINGS: Timings = Timings {
+    lease_duration: Duration::from_secs(15),
+    renew_deadline: Duration::from_secs(10),
+    retry_period: Duration::from_secs(2),
+};
+
+/// A candidate that reports when its terms begin and end.
+struct Running {
+    events: mpsc::UnboundedReceiver<(&'static str, Instant)>,
+    shutdown: CancellationToken,
+    cut: Arc<AtomicBool>,
+}
+
+impl Running {
+    fn start(leases: &Leases, me: &str) -> Self {
+        let (cut, shutdown) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
+        let api = Api::namespaced(leases.client(Arc::clone(&cut)), "ns");
+        let candidate = Candidate::new(api, "lease".to_owned(), me.to_owned(), TIMINGS);
+        let (sender, events) = mpsc::unbounded_channel();
+        let stop = shutdown.clone();
+        tokio::spawn(async move {
+            let status = IntGauge::new("status", "Status.").unwrap();
+            let mut work = |leading: Leading| {
+                let (sender, stop) = (sender.clone(), stop.clone());
+                async move {
+                    sender.send(("begins", now()))?;
+                    let lost = leading.lost().clone();
+                    tokio::spawn(async move {
+                        lost.cancelled().await;
+                        sender.send(("ends", now())).unwrap();
+                    });
+                    stop.cancelled().await;
+                    Ok(())
+                }
+            };
+            candidate.lead(&stop, &status, &mut work).await
+        });
+        Self { events, shutdown, cut }
+    }
+
+    async fn expect(&mut self, expected: &str) -> Instant {
+        let event = tokio::time::timeout(Duration::from_hours(1), self.events.recv()).await;
+        let (event, at) = event.expect("an event within an hour of the stopped clock").unwrap();
+        assert_eq!(event, expected);
+        at
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_at_the_next_attempt() {
+    let leases = Leases::default();
+    let mut first = Running::start(&leases, "first");
+    first.expect("begins").await;
+    let mut second = Running::start(&leases, "second");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(leases.holder(), "first");
+
+    first.shutdown.cancel();
+    let ended = first.expect("ends").await;
+    let begun = second.expect("begins").await;
+    assert!(ended <= begun && begun - ended < Duration::from_millis(4_500), "{:?}", begun - ended);
+    assert_eq!(leases.holder(), "second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_cut_off_stops_before_another_begins() {
+    let leases = Leases::default();
+    let mut first = Running::start(&leases, "first");
+    first.expect("begins").await;
+    let mut second = Running::start(&leases, "second");
+    tokio::time::sleep(Duration::from_secs(31)).await;
+
+    let cut = now();
+    first.cut.store(true, Ordering::SeqCst);
+    let ended = first.expect("ends").await;
+    let begun = second.expect("begins").await;
+    assert!(ended - cut <= TIMINGS.renew_deadline, "{:?}", ended - cut);
+    assert!(begun - ended >= Duration::from_secs(4), "{:?}", begun - ended);
+    assert_eq!(leases.holder(), "second");
+
+    // Back on the network, the first waits for its turn and begins a new term.
+    first.cut.store(false, Ordering::SeqCst);
+    second.shutdown.cancel();
+    second.expect("ends").await;
+    first.expect("begins").await;
+    assert_eq!(leases.holder(), "first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_break_costs_no_leadership() {
+    let leases = Leases::default();
+    let mut first = Running::start(&leases, "first");
+    first.expect("begins").await;
+    first.cut.store(true, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    first.cut.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(first.events.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_computes_for_long_keeps_the_lease() {
+    let leases = Leases::default();
+    let api = Api::namespaced(leases.client(Arc::default()), "ns");
+    let timings = Timings { retry_period: Duration::from_millis(10), ..TIMINGS };
+    let candidate = Candidate::new(api, "lease".to_owned(), "busy".to_owned(), timings);
+    let status = IntGauge::new("status", "Status.").unwrap();
+    let renewals = || leases.0.lock().unwrap().as_ref().map_or(0, version);
+    let mut work = async |leading: Leading| {
+        tokio::task::block_in_place(|| {
+            while renewals() < 5 {
+                assert!(leading.holds(now()), "renewed only {} times", renewals());
+                std::thread::yield_now();
+            }
+        });
+        Ok(())
+    };
+    candidate.lead(&CancellationToken::new(), &status, &mut work).await.unwrap();
+    assert_eq!(leases.holder(), "", "released in the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_given_to_another_ends_the_term() {
+    let leases = Leases::default();
+    let mut first = Running::start(&leases, "first");
+    first.expect("begins").await;
+    let stolen = leases.0.lock().unwrap().clone().unwrap();
+    let spec = held(stolen.spec.as_ref(), "thief", Duration::from_secs(15), Timestamp::now());
+    let Json(_) = leases.store(Lease { spec: Some(spec), ..stolen });
+    first.expect("ends").await;
+    first.expect("begins").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_has_the_annotations_of_its_holder() {
+    let leases = Leases::default();
+    let annotations = [("kept".to_owned(), "as it is".to_owned())].into();
+    let metadata = ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() };
+    let Json(_) = leases.store(Lease { metadata, spec: Some(LeaseSpec::default()) });
+    for name in ["first", "second"] {
+        let api = Api::namespaced(leases.client(Arc::default()), "ns");
+        let candidate = Candidate::new(api, "lease".to_owned(), name.to_owned(), TIMINGS);
+        let candidate = candidate.annotating([("holder".to_owned(), name.to_owned())].into());
+        let mut work = async |_| {
+            let lease = leases.0.lock().unwrap().clone().unwrap();
+            let expected = [("holder", name), ("kept", "as it is")].map(|(key, value)| (key.into(), value.into()));
+            assert_eq!(lease.metadata.annotations, Some(expected.into()));
+            Ok(())
+        };
+        let status = IntGauge::new("status", "Status.").unwrap();
+        candidate.lead(&CancellationToken::new(), &status, &mut work).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_lease_is_created_again_by_its_holder() {
+    let leases = Leases::default();
+    let mut first = Running::start(&leases, "first");
+    first.expect("begins").await;
+    *leases.0.lock().unwrap() = None;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(leases.holder(), "first");
+    assert!(first.events.is_empty());
+}
