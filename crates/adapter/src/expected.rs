@@ -68,6 +68,11 @@ impl Expected {
         (Self::new(watches.view(), grace), watches)
     }
 
+    /// What is seen of the cluster; the labels of its pods among it, where it watches.
+    pub fn view(&self) -> watch::Receiver<View> {
+        self.view.clone()
+    }
+
     /// The values of a metric that belongs to no object; none if it is not one of these.
     pub fn external(&self, ask: &ExternalAsk, now: Timestamp) -> Result<Option<Vec<ExternalValue>>, Refusal> {
         match ask.metric.as_str() {

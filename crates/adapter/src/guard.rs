@@ -11,6 +11,7 @@ mod authorities;
 mod front_proxy;
 mod lookup;
 mod metrics;
+mod own;
 mod peers;
 mod review;
 mod subject;
@@ -39,6 +40,7 @@ use access::Access;
 use front_proxy::strip;
 use lookup::{NAMESPACE, Trusted};
 use metrics::Metrics;
+use own::Own;
 use peers::Peers;
 use token::{Owner, Tokens, bearer};
 use trust::Trust;
@@ -46,6 +48,7 @@ use trust::Trust;
 pub use access::Mode;
 pub use always_allowed::AlwaysAllowed;
 pub use args::GuardArgs;
+pub use own::TrustArgs;
 pub use user::{User, Via};
 pub use wants::Wants;
 
@@ -97,10 +100,11 @@ impl Guard {
             authorization_always_allow_paths,
             authorization_webhook_cache_authorized_ttl,
             authorization_webhook_cache_unauthorized_ttl,
+            trust,
         } = args;
         let metrics = Metrics::register(registry)?;
         Ok(Self {
-            trusted: Trusted::nobody(readiness.condition("authentication"), metrics.clone()),
+            trusted: Trusted::nobody(Own::new(trust), readiness.condition("authentication"), metrics.clone()),
             config_maps: Api::namespaced(client.clone(), NAMESPACE),
             peers: Arc::default(),
             tokens: Tokens {

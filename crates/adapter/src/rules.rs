@@ -33,11 +33,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use cluster::{Scope, Watches};
+use cluster::View;
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::prometheus::Connection;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::answer::{ExternalValue, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, Subject};
@@ -90,8 +90,8 @@ impl Shared {
 }
 
 impl Rules {
-    /// Reads the rule file, which must be good, and keeps everything current from then on.
-    pub fn start(settings: Settings, chassis: &Chassis) -> anyhow::Result<Self> {
+    /// Reads the rule file, which must be good, and keeps everything current from then on. `view` has the labels of pods.
+    pub fn start(settings: Settings, view: watch::Receiver<View>, chassis: &Chassis) -> anyhow::Result<Self> {
         let Settings { file, connection, relist_interval, max_age, last_good_for } = settings;
         let client = &chassis.client;
         let metrics = Metrics::register(&chassis.registry)?;
@@ -105,15 +105,7 @@ impl Rules {
         let pace = Pace { interval: relist_interval, max_age };
         let listing = Listing::new(Arc::clone(&shared), client.clone(), pace, file)?;
         chassis.tasks.spawn_until_shutdown("rules", listing.run());
-        let mut watches = Watches::new(client.clone(), Scope::default()).labelled_pods();
-        let objects = Arc::new(Objects::new(client.clone(), watches.view()));
-        let shutdown = chassis.shutdown.clone();
-        chassis.tasks.spawn("pods of rules", async move {
-            match shutdown.run_until_cancelled(watches.ended()).await {
-                Some(()) => anyhow::bail!("the watch of pods ended"),
-                None => Ok(()),
-            }
-        });
+        let objects = Arc::new(Objects::new(client.clone(), view));
         Ok(Self { shared, objects })
     }
 

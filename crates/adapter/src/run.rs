@@ -40,8 +40,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     if let Some(routes) = &routes {
         chassis.tasks.spawn_until_shutdown("routes", routes.clone().follow());
     }
-    let rules = rules.map(|settings| Rules::start(settings, &chassis)).transpose()?;
-    let providers = Providers { expected: expected.start(&chassis)?, rules, routes };
+    let expected = expected.start(&chassis)?;
+    let rules = rules.map(|settings| Rules::start(settings, expected.view(), &chassis)).transpose()?;
+    let providers = Providers { expected, rules, routes };
     let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
     let certificates = certificates?;
 

@@ -4,6 +4,7 @@ use runtime::GoDuration;
 
 use super::access::Mode;
 use super::always_allowed::AlwaysAllowed;
+use super::own::TrustArgs;
 
 /// Flags about callers.
 #[derive(Debug, Clone, clap::Args)]
@@ -28,4 +29,7 @@ pub struct GuardArgs {
     /// How long counts that a user may not do something.
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub authorization_webhook_cache_unauthorized_ttl: GoDuration,
+    /// Flags that say whom to trust about callers.
+    #[command(flatten)]
+    pub trust: TrustArgs,
 }

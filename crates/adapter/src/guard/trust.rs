@@ -1,5 +1,5 @@
-//! Whom to trust about callers: what the API server writes into the `ConfigMap` `extension-apiserver-authentication`, read into the
-//! form in which requests are judged.
+//! Whom to trust about callers: what the API server writes into the `ConfigMap` `extension-apiserver-authentication`, or flags say in its
+//! place, read into the form in which requests are judged.
 //!
 //! Source: keys of `k8s.io/apiserver/pkg/server/options/authentication.go`. Lists are JSON arrays.
 
@@ -71,8 +71,8 @@ pub(super) enum TrustError {
 /// The entries of the `ConfigMap`.
 pub(super) type Data = BTreeMap<String, String>;
 
-const CLIENT_CA: &str = "client-ca-file";
-const PROXY_CA: &str = "requestheader-client-ca-file";
+pub(super) const CLIENT_CA: &str = "client-ca-file";
+pub(super) const PROXY_CA: &str = "requestheader-client-ca-file";
 const ALLOWED_NAMES: &str = "requestheader-allowed-names";
 const USERNAME_HEADERS: &str = "requestheader-username-headers";
 const UID_HEADERS: &str = "requestheader-uid-headers";

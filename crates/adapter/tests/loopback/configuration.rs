@@ -13,7 +13,7 @@ use crate::stage::{Connection, Stage, configuration, flags};
 const NAMES: &str = r#"["front-proxy-client"]"#;
 
 /// Asks until the answer is this one. The watch tells of a change in its own time.
-async fn becomes(connection: &mut Connection, headers: &[&str], expected: u16) {
+pub(crate) async fn becomes(connection: &mut Connection, headers: &[&str], expected: u16) {
     let asking = async {
         while connection.queue(headers).await != expected {
             tokio::time::sleep(Duration::from_millis(10)).await;
