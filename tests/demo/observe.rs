@@ -4,17 +4,22 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use api::metrics::{PodMetrics, Usage};
-use api::vpa::VerticalPodAutoscaler;
+use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::report::{Amounts, Row};
+use crate::report::{Amounts, Row, SizedPod};
 
 /// The namespace of `workloads.yaml`.
 pub(crate) const NAMESPACE: &str = "shop";
-/// The workloads of `workloads.yaml`; each has one container, a label `app`, and a VPA of its own name.
+/// The workloads of `workloads.yaml` that are sized; each has one container, a label `app`, and a VPA of its own name.
 pub(crate) const WORKLOADS: [&str; 3] = ["web", "worker", "cache"];
+
+/// What the webhook writes into a pod that it sizes.
+const SIZED_BY_WEBHOOK: &str = "vpaUpdates";
 
 /// One row per workload, in the order of [`WORKLOADS`].
 pub(crate) async fn rows(client: &Client) -> Result<Vec<Row>> {
@@ -55,16 +60,61 @@ fn mean(amounts: &[Amounts]) -> Option<Amounts> {
     })
 }
 
-/// What the pod's only container asks for. Its JSON has the shape of a usage: `cpu` and `memory`.
+/// The pods of the workloads that are ready, by name.
+pub(crate) async fn pods(pods: &Api<Pod>) -> Result<Vec<SizedPod>> {
+    let list = pods.list(&ListParams::default()).await.context("list pods")?;
+    let mut pods: Vec<SizedPod> = list.items.iter().filter(|pod| is_ready(pod)).filter_map(sized).collect();
+    pods.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(pods)
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    is_ready && pod.metadata.deletion_timestamp.is_none()
+}
+
+fn sized(pod: &Pod) -> Option<SizedPod> {
+    let workload = pod.labels().get("app").filter(|app| WORKLOADS.contains(&app.as_str()))?.clone();
+    Some(SizedPod {
+        workload,
+        name: pod.name_any(),
+        uid: pod.uid()?,
+        request: request(pod)?,
+        sized_at_birth: pod.annotations().contains_key(SIZED_BY_WEBHOOK),
+    })
+}
+
+/// What the pod's only container asks for in effect, as its kubelet says.
 fn request(pod: &Pod) -> Option<Amounts> {
-    let requests = pod.spec.as_ref()?.containers.first()?.resources.as_ref()?.requests.as_ref()?;
-    amounts(&serde_json::from_value(serde_json::to_value(requests).ok()?).ok()?)
+    let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
+    listed(status.resources.as_ref()?.requests.as_ref()?)
+}
+
+/// What the recommender has found for the workload's only container.
+fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<&RecommendedContainerResources> {
+    autoscaler.status.as_ref()?.recommendation.as_ref()?.container_recommendations.first()
 }
 
 fn target(autoscaler: &VerticalPodAutoscaler) -> Option<Amounts> {
-    let recommendation = autoscaler.status.as_ref()?.recommendation.as_ref()?;
-    let target = &recommendation.container_recommendations.first()?.target;
-    Some(Amounts { cpu_millicores: target.cpu()?.millicores() as f64, memory_bytes: target.memory()?.bytes() as f64 })
+    listed(&recommendation(autoscaler)?.target)
+}
+
+/// Lower and upper bound.
+pub(crate) fn bounds(autoscaler: &VerticalPodAutoscaler) -> Option<(Amounts, Amounts)> {
+    let found = recommendation(autoscaler)?;
+    Some((listed(&found.lower_bound)?, listed(&found.upper_bound)?))
+}
+
+/// CPU and memory of a list of resources. Its JSON has the shape of a usage.
+fn listed(resources: &impl Serialize) -> Option<Amounts> {
+    amounts(&serde_json::from_value(serde_json::to_value(resources).ok()?).ok()?)
+}
+
+/// An amount of CPU as JSON has it.
+pub(crate) fn millicores(cpu: &Value) -> Option<f64> {
+    let usage: Usage = serde_json::from_value(json!({ "cpu": cpu })).ok()?;
+    Some(usage.cpu?.milli_value() as f64)
 }
 
 fn amounts(usage: &Usage) -> Option<Amounts> {

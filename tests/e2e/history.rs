@@ -6,7 +6,6 @@
 
 mod lived_through;
 mod predicted;
-pub(crate) mod remote_write;
 
 use std::fs;
 use std::path::Path;
@@ -15,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler;
+use e2e::remote_write::{Labels, Receiver};
 use e2e::{eventually, free_address, kubectl_in, program};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
@@ -26,7 +26,6 @@ use tokio::process::{Child, Command};
 
 use lived_through::{Minute, expected};
 use predicted::Predictions;
-use remote_write::{Labels, Receiver};
 
 const PATIENCE: Duration = Duration::from_mins(3);
 const MINUTES: usize = 8 * 24 * 60;

@@ -6,4 +6,3 @@ mod failures;
 mod in_place;
 mod modes;
 mod stage;
-mod watching;

@@ -11,6 +11,8 @@ mod kubectl;
 pub mod load;
 pub mod measuring;
 mod namespace;
+pub mod remote_write;
+mod watching;
 
 pub use address::free_address;
 pub use certificates::{FEED_SERVER, feed_certificates};
@@ -19,3 +21,4 @@ pub use eventually::eventually;
 pub use following::{Follow, follow};
 pub use kubectl::{kubectl, kubectl_in};
 pub use namespace::namespace;
+pub use watching::Watching;

@@ -5,6 +5,7 @@ use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use e2e::deployed::{metric, replicas_of};
 use e2e::eventually;
+use e2e::remote_write::{DailyCpu, Receiver};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Pod;
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 
 use super::shop::{PATIENCE, RECOMMENDER, SYSTEM, Shop};
 use super::stage::{ADAPTER, available};
-use crate::history::remote_write::{Labels, Receiver};
 
 const ADAPTER_PORT: u16 = 8945;
 const RECOMMENDER_PORT: u16 = 8942;
@@ -128,19 +128,17 @@ impl Shop {
     async fn write_daily_history(&self, rise: i64) -> Result<()> {
         let sandbox = self.0.sandbox()?;
         let receiver = Receiver::new(&sandbox.prometheus_url().context("a Prometheus")?, sandbox.authority())?;
-        let labels = Labels::from([
-            ("__name__", "container_cpu_usage_seconds_total"),
-            ("namespace", &self.0.namespace),
-            ("pod", "php-apache-6d5f9c7b8d-aaaaa"),
-            ("container", "app"),
-        ]);
+        let cpu = DailyCpu {
+            namespace: &self.0.namespace,
+            pod: "php-apache-6d5f9c7b8d-aaaaa",
+            container: "app",
+            rise,
+            busy: BUSY,
+            low: 0.1,
+            high: 1.0,
+        };
         let now = rise - AHEAD;
-        let mut seconds = 0.0;
-        let samples = (now - DAYS * DAY..=now).step_by(60).map(|at| {
-            seconds += if (at - rise).rem_euclid(DAY) < BUSY { 60.0 } else { 6.0 };
-            (at, seconds)
-        });
-        receiver.write(labels, samples).await
+        receiver.write_daily_cpu(&cpu, now - DAYS * DAY, now).await
     }
 
     /// Returns once the recommender knows that it cannot read any history.

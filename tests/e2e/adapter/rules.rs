@@ -3,6 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::eventually;
+use e2e::remote_write::{Labels, Receiver};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::stage::Stage;
-use crate::history::remote_write::{Labels, Receiver};
 
 /// The autoscaler looks every 15 seconds, on a machine that may be busy.
 const PATIENCE: Duration = Duration::from_mins(3);

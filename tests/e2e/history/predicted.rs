@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use api::prediction::TimeSeriesPrediction;
 use e2e::eventually;
+use e2e::remote_write::{Labels, Receiver};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource as _};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
-use super::remote_write::{Labels, Receiver};
 use super::{NAMESPACE, PATIENCE};
 
 const DAY: i64 = 86_400;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::{metric, process, scrape};
-use e2e::eventually;
+use e2e::{Watching, eventually};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, EvictParams, ListParams, PostParams};
@@ -13,7 +13,6 @@ use sandbox::Component;
 use serde_json::json;
 
 use super::stage::{LARGE, PATIENCE, SMALL, Stage};
-use super::watching::Watching;
 
 const REPLICAS: usize = 12;
 /// Pods that are replaced before something happens.

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, kubectl_in};
+use e2e::{Watching, eventually, kubectl_in};
 use kube::ResourceExt as _;
 use kube::api::ListParams;
 use serde_json::json;
 
 use super::stage::{LARGE, PATIENCE, SMALL, Stage};
-use super::watching::Watching;
 
 const REPLICAS: usize = 3;
 

@@ -2,11 +2,10 @@
 
 use anyhow::{Result, ensure};
 use e2e::deployed::scrape;
-use e2e::{eventually, kubectl_in};
+use e2e::{Watching, eventually, kubectl_in};
 use serde_json::json;
 
 use super::stage::{PATIENCE, Stage};
-use super::watching::Watching;
 
 const REPLICAS: usize = 3;
 /// Half of three may be away, rounded down.

@@ -1,15 +1,18 @@
 //! Watches the pods of a namespace, and remembers how few of each workload were ever available at the same time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use e2e::{Follow, follow};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt as _};
 use tokio::sync::watch;
 
-use super::stage::PATIENCE;
+use crate::{Follow, follow};
+
+/// A watch on a busy machine is no further behind.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// By workload: pods by unique identifier and whether they are available, and how few ever were since the first list.
 #[derive(Debug, Default)]
@@ -24,14 +27,15 @@ struct Seen {
 type Pods = BTreeMap<String, BTreeMap<String, bool>>;
 
 /// Watches pods.
-pub(crate) struct Watching {
+#[derive(Debug)]
+pub struct Watching {
     seen: watch::Receiver<Seen>,
     _watch: Follow,
 }
 
 impl Watching {
     /// From now on.
-    pub(crate) async fn of(pods: Api<Pod>) -> Result<Self> {
+    pub async fn of(pods: Api<Pod>) -> Result<Self> {
         let (told, mut seen) = watch::channel(Seen::default());
         let watch = follow(pods, move |event| told.send_modify(|seen| seen.take(event)));
         seen.wait_for(|seen| seen.is_listed).await?;
@@ -40,7 +44,7 @@ impl Watching {
 
     /// How few pods of a workload were ever available, up to the moment when all of these are, which are known to be there: the
     /// watch may be behind what a list has shown.
-    pub(crate) async fn fewest(&self, workload: &str, live: &[String]) -> Result<usize> {
+    pub async fn fewest(&self, workload: &str, live: &[String]) -> Result<usize> {
         let mut seen = self.seen.clone();
         let caught_up = seen.wait_for(|seen| live.iter().all(|uid| seen.is_available(workload, uid)));
         let seen = tokio::time::timeout(PATIENCE, caught_up).await.context("the watch never showed the pods")??;

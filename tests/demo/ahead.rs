@@ -1,0 +1,114 @@
+//! The third step: a workload whose load rises each day at the same time is scaled before that. Prometheus has five days of its CPU; the
+//! recommender forecasts the next hour, the adapter serves that, and the control plane's own autoscaler acts on it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::eventually;
+use e2e::remote_write::{DailyCpu, Receiver};
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use sandbox::Sandbox;
+use tokio::time::{Instant, sleep};
+
+use crate::observe::NAMESPACE;
+use crate::replicas::Seen;
+use crate::{PATIENCE, stage};
+
+const WORKLOAD: &str = "checkout";
+/// What its effective autoscaler owns is called so.
+const NATIVE: &str = "ehpa-checkout";
+const DAY: i64 = 86_400;
+const DAYS: i64 = 5;
+/// The rise comes so soon, every day at the same time, and lasts so long.
+const AHEAD: i64 = 20 * 60;
+const BUSY: i64 = 6 * 3600;
+/// Cores of all pods together.
+const LOW: f64 = 0.02;
+const HIGH: f64 = 0.28;
+/// Pause between two looks.
+const POLL: Duration = Duration::from_millis(500);
+
+pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
+    let rise = Timestamp::now().as_second() / 60 * 60 + AHEAD;
+    write_history(sandbox, rise).await?;
+    println!(
+        "\n3. The load of {WORKLOAD} rises each day at {} UTC; Prometheus is given {DAYS} days of that. It is scaled before.\n",
+        clock(rise)
+    );
+    stage::apply(sandbox, "tests/demo/checkout.yaml").await?;
+    println!("  {}  ehpa/{WORKLOAD} is made, from tests/demo/checkout.yaml", time());
+    let started = Instant::now();
+    let mut last = Seen::now(client, WORKLOAD, NATIVE).await?;
+    let first = last.replicas;
+    println!("  {}  {}", time(), last.sentence());
+    loop {
+        let seen = Seen::now(client, WORKLOAD, NATIVE).await?;
+        if seen.sentence() != last.sentence() {
+            println!("  {}  {}", time(), seen.sentence());
+        }
+        last = seen;
+        if last.is_settled() {
+            break;
+        }
+        ensure!(started.elapsed() < PATIENCE, "waited {PATIENCE:?} until it is scaled: {}", last.sentence());
+        sleep(POLL).await;
+    }
+    let minutes = (rise - Timestamp::now().as_second()) / 60;
+    ensure!(minutes > 0 && last.replicas > first, "it was not scaled before the rise");
+    let percent = last.measured_percent.context("the CPU of its pods is known")?;
+    let target = last.target_percent.context("the autoscaler has a target")?;
+    ensure!(percent < target, "what is measured asks for more, too");
+    println!("\n  The native autoscaler's event: {}", without_selector(&own_words(client).await?));
+    println!(
+        "  From {first} to {} replicas {minutes} minutes before the rise. What is measured, {percent} % of the requested CPU against a \
+         target of {target} %, asks for no more.",
+        last.replicas
+    );
+    Ok(())
+}
+
+/// The text without what stands in brackets: the labels by which the metric is asked for.
+fn without_selector(message: &str) -> String {
+    match (message.split_once('('), message.rsplit_once(')')) {
+        (Some((before, _)), Some((_, after))) => format!("{before}{after}"),
+        _ => message.to_owned(),
+    }
+}
+
+/// What the native autoscaler says in its last event about the change.
+async fn own_words(client: &Client) -> Result<String> {
+    let events = Api::<Event>::namespaced(client.clone(), NAMESPACE);
+    let fields = format!("involvedObject.name={NATIVE},reason=SuccessfulRescale");
+    eventually("the native autoscaler tells of it in an event", PATIENCE, async || {
+        let list = events.list(&ListParams::default().fields(&fields)).await?;
+        list.items
+            .into_iter()
+            .max_by_key(|event| event.last_timestamp.clone())
+            .and_then(|event| event.message)
+            .context("no event")
+    })
+    .await
+}
+
+/// Days of one pod that had the load of all.
+async fn write_history(sandbox: &Sandbox, rise: i64) -> Result<()> {
+    let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+    let receiver = Receiver::new(&url, sandbox.authority())?;
+    let pod = "checkout-6d5f9c7b8d-aaaaa";
+    let cpu = DailyCpu { namespace: NAMESPACE, pod, container: WORKLOAD, rise, busy: BUSY, low: LOW, high: HIGH };
+    let now = rise - AHEAD;
+    receiver.write_daily_cpu(&cpu, now - DAYS * DAY, now).await
+}
+
+fn time() -> String {
+    Timestamp::now().strftime("%H:%M:%S").to_string()
+}
+
+/// Hours and minutes of a moment in seconds since 1970.
+fn clock(second: i64) -> String {
+    let minutes = second.div_euclid(60).rem_euclid(24 * 60);
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
+}

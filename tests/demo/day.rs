@@ -1,0 +1,76 @@
+//! The first step: a recorded day of usage, played in two minutes, and what the recommender makes of it. No pod is moved yet.
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use e2e::repository;
+use kube::Client;
+use sandbox::{Columns, Play, Trace};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::observe::{self, NAMESPACE, WORKLOADS};
+use crate::report;
+
+/// Seconds of the recorded day per second of the demonstration: a day takes two minutes, as `deploy/overlays/demo` expects.
+const SPEED: f64 = 720.0;
+const DAY: Duration = Duration::from_mins(2);
+/// How often the table is drawn; further apart where it cannot be redrawn in place.
+const REFRESH: Duration = Duration::from_secs(1);
+const REFRESH_PLAIN: Duration = Duration::from_secs(20);
+
+/// Plays the day of each workload again and again, until this is dropped.
+pub(crate) fn play(client: &Client) -> Result<JoinSet<()>> {
+    let mut players = JoinSet::new();
+    for name in WORKLOADS {
+        let (play, client) = (recorded_day(name)?, client.clone());
+        players.spawn(async move {
+            if let Err(error) = play.run(client, CancellationToken::new()).await {
+                eprintln!("The recorded day is not played any more: {error:#}");
+            }
+        });
+    }
+    Ok(players)
+}
+
+/// Draws the table until the first day is over.
+pub(crate) async fn watch(client: &Client) -> Result<()> {
+    println!("\n1. A recorded day of real usage, played in {} s; the recommender finds sizes.\n", DAY.as_secs());
+    let terminal = io::stdout().is_terminal();
+    let mut ticks = interval(if terminal { REFRESH } else { REFRESH_PLAIN });
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let started = Instant::now();
+    let mut drawn_lines = 0;
+    loop {
+        ticks.tick().await;
+        let elapsed = started.elapsed().min(DAY);
+        let rows = observe::rows(client).await?;
+        let table = report::table(24.0 * elapsed.div_duration_f64(DAY), &rows);
+        if terminal && drawn_lines > 0 {
+            // Up over the last table, and clear from there.
+            print!("\x1b[{drawn_lines}A\x1b[J");
+        }
+        drawn_lines = table.lines().count();
+        print!("{table}");
+        io::stdout().flush()?;
+        if elapsed == DAY {
+            println!("\n{}", report::summary(&rows));
+            return match rows.iter().find(|row| row.target.is_none()) {
+                Some(row) => bail!("{} got no recommendation", row.name),
+                None => Ok(()),
+            };
+        }
+    }
+}
+
+/// A day of one machine, played by one workload's pods.
+fn recorded_day(workload: &str) -> Result<Play> {
+    let path = repository().join(format!("tests/fixtures/traces/{workload}.csv"));
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let trace = Trace::parse(&text, &Columns::default()).with_context(|| format!("read {}", path.display()))?;
+    let target = format!("deployment/{workload}").parse()?;
+    Ok(Play { trace, target, namespace: NAMESPACE.to_owned(), speed: SPEED, repeat: true })
+}
