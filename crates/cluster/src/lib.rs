@@ -9,6 +9,12 @@
 //!   [`Eviction`]s tell of others.
 //!
 //! Nothing here writes to the cluster.
+//!
+//! | formula | file |
+//! |---|---|
+//! | which pods an autoscaler sizes | `target.rs` |
+//! | when an OOM kill happened, and which evictions are one | `oom.rs`, `eviction.rs` |
+//! | which shard a namespace belongs to | `shard.rs` |
 
 mod autoscaler;
 mod budget;

@@ -33,7 +33,7 @@
 //! | when a plain forecast replaces the mix | `do_no_harm.rs` |
 //! | how large an error is to be expected | `error_size.rs`, `score_histogram.rs` |
 //! | quantiles | `quantiles.rs` |
-//! | Crane's DSP predictor | `crane/` |
+//! | Crane: period, estimators and their choice (DSP predictor) | `crane/period.rs`, `crane/estimator.rs`, `crane/dsp.rs` |
 
 pub mod crane;
 

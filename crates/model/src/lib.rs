@@ -1,4 +1,10 @@
 //! The nouns of the suite: what is measured, asked for and recommended, without Kubernetes machinery, clocks or input and output.
+//!
+//! | formula | file |
+//! |---|---|
+//! | quantities: parsing, rounding, canonical text | `quantity.rs`, `quantity/` |
+//! | which nodes a pod may run on | `constraints.rs` |
+//! | what limit ranges of a namespace ask for together | `namespace_limits.rs` |
 
 pub mod quantity;
 

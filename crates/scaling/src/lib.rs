@@ -4,10 +4,14 @@
 //!
 //! | formula | file |
 //! |---|---|
-//! | the replica count of the Kubernetes `HorizontalPodAutoscaler` | `hpa.rs` |
-//! | windows of time by crons in time zones | `cron.rs` |
+//! | native HPA: which pods count | `hpa/pods.rs` |
+//! | native HPA: replicas from the values of pods, or from one of the workload | `hpa/per_pod.rs`, `hpa/total.rs` |
+//! | native HPA: several metrics together | `hpa/combine.rs` |
+//! | native HPA: stabilisation, rate, bounds | `hpa/recommendations.rs`, `hpa/rate.rs`, `hpa/normalise.rs` |
+//! | crons in time zones, their windows | `cron/occurrence.rs`, `cron/window.rs` |
+//! | what the windows ask for | `cron/replicas.rs` |
 //! | the value served for a prediction | `crane_prediction.rs` |
-//! | Crane's replicas recommender | `crane_replicas.rs` |
+//! | Crane: replicas for a percentile of usage | `crane_replicas.rs` |
 //! | percentile of a list of values | `percentile.rs` |
 
 pub mod cron;

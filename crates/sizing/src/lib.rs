@@ -10,6 +10,7 @@
 //! | stored form of a history | `checkpoint.rs` |
 //! | CPU samples, memory peaks per window, OOM bump | `container.rs` |
 //! | history of like containers | `aggregate.rs` |
+//! | history that comes late, put before what was seen | `fleet/earlier.rs` |
 //! | percentile, margin, confidence, minimum | `estimate.rs` |
 //! | rounding and published quantities | `format.rs` |
 //! | whole cores by annotation | `integer_cpu.rs` |
@@ -17,12 +18,19 @@
 //! | every step of one number | `explain.rs` |
 //! | which policy a container has | `policy.rs` |
 //! | minimum and maximum allowed | `capping.rs` |
-//! | what nodes, quotas and limit ranges leave | `schedulable.rs`, `schedulable/` |
-//! | what the containers of one pod get, limits in proportion | `pod_size.rs`, `pod_size/` |
+//! | what nodes leave to a pod | `schedulable/node_room.rs` |
+//! | what quotas and limit ranges leave | `schedulable/quota.rs`, `schedulable/limit_range.rs` |
+//! | how the containers of a pod share that | `schedulable/share.rs`, `schedulable/fit.rs` |
+//! | what each container of one pod gets, held to limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/cap.rs` |
+//! | limits in proportion | `pod_size/proportion.rs` |
 //! | settings and their defaults | `config.rs` |
-//! | Crane: weighted percentile, OOM protection, list of sizes | `crane/` |
-//! | Autopilot: moving windows, ensemble of models | `autopilot/` |
+//! | Crane: target utilisation | `crane/resource.rs` |
+//! | Crane: weighted percentile, OOM protection, list of sizes | `crane/percentile.rs`, `crane/oom.rs`, `crane/specification.rs` |
+//! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
+//! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
+//! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
 //! | which of these an autoscaler asks for | `sizing_policy.rs` |
+//! | what is kept while little is known | `fleet/own_policy.rs` |
 //! | all pods, histories and autoscalers | `fleet.rs`, `fleet/` |
 //! | exp2, ln, power with the same bits everywhere | `float.rs`, `float/` |
 

@@ -1,6 +1,10 @@
 //! Where usage comes from: one module per source, each turning what it reads into samples of containers.
 //!
 //! A source that fails says so and gives nothing. A value that is missing stays missing: it is never a sample of zero.
+//!
+//! | formula | file |
+//! |---|---|
+//! | what is asked of Prometheus, under which names | `prometheus/query.rs`, `prometheus/names.rs` |
 
 pub mod external_metrics;
 pub mod metrics_api;
