@@ -1,7 +1,7 @@
 # Every target is one or two lines; what they run lives in the crates.
 .PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter
 
-demo: ## real control plane, real traces, our recommender; KEEP=1 leaves it running
+demo: ## the main job on a real control plane: sizes, pods moved, replicas before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
 	target/debug/demo
 
