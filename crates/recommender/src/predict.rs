@@ -2,7 +2,7 @@
 //!
 //! * `job`: what an object asks for, and by which method; `crane`: Crane's settings as texts.
 //! * `query`, `pods`: how a history is asked for.
-//! * `model`: a history kept warm, and what follows from it.
+//! * `model`: a history kept warm, and what follows from it; `study`: what of it takes long.
 //! * `track`: one metric: what is read of its history and when, what was made of it.
 //! * `outlook`: what is known of one object.
 //! * `points`: bounds on what is published.
@@ -24,8 +24,10 @@ mod points;
 mod query;
 pub(crate) mod rounds;
 mod status;
+mod study;
 #[cfg(test)]
 mod tests;
 pub(crate) mod track;
 
 pub(crate) use book::Book;
+pub(crate) use job::Annotations;

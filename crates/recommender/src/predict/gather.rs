@@ -1,7 +1,7 @@
 //! Reads the history of every metric, and what is new of it again and again, in every replica, so that a new leader is warm.
 //!
 //! A few questions are asked at the same time, those first that wait longest. Where nobody answers, the rest of a portion is left alone and
-//! everything is tried again after a pause.
+//! everything is tried again after a pause. What takes long to make of a history is made elsewhere.
 
 mod objects;
 
@@ -16,12 +16,13 @@ use jiff::Timestamp;
 use sources::prometheus::{Exchange, Layout, Observer, Prometheus, PrometheusError, Step, Window};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use super::Book;
 use super::model::Labels;
 use super::query::Query;
 use super::rounds::{ByNamespace, Round};
+use super::study::Studies;
 use super::track::{Found, MOST_SERIES, Pace, Span, Track};
 use crate::history::Settings;
 use crate::metrics::{ForecastMetrics, Metrics};
@@ -76,6 +77,7 @@ impl Gather {
         let mut objects = Objects::new(recommender, pace, matches!(source, Source::Prometheus(_)));
         let mut reader =
             Reader { concurrency, metrics: metrics.clone(), session: None, heard: Timestamp::now(), seen: None };
+        let studies = Studies::new(Studies::places(), metrics.forecasts.clone());
         loop {
             let changed = horizontal.has_changed().unwrap_or(false) && {
                 let view = horizontal.borrow_and_update();
@@ -88,6 +90,8 @@ impl Gather {
                     block_in_place(|| reader.hear(round, *patience, objects.tracks()));
                 }
             }
+            objects.tracks().for_each(|track| track.learn(Timestamp::now()));
+            studies.begin(objects.tracks());
             let news = objects.news();
             if changed || !news.is_empty() {
                 metrics.forecasts.kept(objects.tracks());
@@ -96,7 +100,8 @@ impl Gather {
             if objects.is_due(Timestamp::now()) && matches!(source, Source::Prometheus(_)) {
                 tokio::task::yield_now().await;
             } else {
-                sleep(TICK).await;
+                // A study that has ended makes room for the next.
+                drop(timeout(TICK, studies.ended()).await);
             }
         }
     }

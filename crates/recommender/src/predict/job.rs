@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use api::prediction::{Algorithm, AlgorithmKind, PredictionMetric, TimeSeriesPrediction};
 use api::vpa::DEFAULT_RECOMMENDER;
-use cluster::ObjectKey;
+use cluster::{ObjectKey, View, Whole};
 use forecast::Forecast;
 use forecast::crane::Dsp;
 use kube::ResourceExt as _;
@@ -125,19 +125,30 @@ impl Method {
 
 /// Annotations of an object, and of the one that owns it.
 #[derive(Clone, Copy)]
-pub(super) struct Annotations<'a> {
+pub(crate) struct Annotations<'a> {
     pub(super) own: &'a BTreeMap<String, String>,
     pub(super) owner: Option<&'a BTreeMap<String, String>>,
 }
 
 impl<'a> Annotations<'a> {
+    /// Those of an object that is seen.
+    pub(crate) fn of(view: &'a View, whole: &'a Whole<TimeSeriesPrediction>) -> Self {
+        let object = &whole.object;
+        let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
+        let owner = owner.and_then(|owner| {
+            let there = view.effective_autoscalers.get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
+            (there.object.uid().as_ref() == Some(&owner.uid)).then(|| there.object.annotations())
+        });
+        Self { own: object.annotations(), owner }
+    }
+
     fn get(self, key: &str) -> Option<&'a str> {
         let value = self.own.get(key).or_else(|| self.owner?.get(key));
         value.map(|value| value.trim())
     }
 
     /// The recommender in charge.
-    pub(super) fn recommender(self) -> &'a str {
+    pub(crate) fn recommender(self) -> &'a str {
         self.get(RECOMMENDER).unwrap_or(DEFAULT_RECOMMENDER)
     }
 }

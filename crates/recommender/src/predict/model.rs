@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use feed::ForecastSeries;
 
 use super::job::Method;
+use super::study::Study;
 use dsp::Dsp;
 use own::Own;
 use percentile::Percentile;
@@ -52,6 +53,21 @@ impl Model {
             Self::Dsp(dsp) => dsp.take(samples, until),
             Self::Percentile(percentile) => percentile.take(samples),
         }
+    }
+
+    /// What takes long to find out, if it is to be found out; once.
+    pub(super) fn study(&mut self) -> Option<Study> {
+        if let Self::Dsp(dsp) = self { dsp.study() } else { None }
+    }
+
+    /// Takes in what was found out; whether anything was.
+    pub(super) fn learn(&mut self) -> bool {
+        if let Self::Dsp(dsp) = self { dsp.learn() } else { false }
+    }
+
+    /// Whether nothing can be said only because it has not been found out yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        if let Self::Dsp(dsp) = self { dsp.is_awaited() } else { false }
     }
 
     /// What will be, or why that cannot be said.

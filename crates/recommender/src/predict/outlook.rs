@@ -28,6 +28,8 @@ pub(crate) struct MetricOutlook {
     pub(crate) made: Option<Made>,
     /// Why not all of it is forecast.
     pub(crate) missing: Option<String>,
+    /// Whether it is being found out for the first time.
+    pub(crate) is_awaited: bool,
     /// Why its history cannot be read at present.
     pub(crate) unread: Option<String>,
     /// What else the user should know.
@@ -44,12 +46,12 @@ pub(crate) struct Made {
 }
 
 impl MetricOutlook {
-    /// Whether anything was found out about it yet.
+    /// Whether there is anything to be said about it yet. Nobody waits for what takes long.
     fn is_known(&self) -> bool {
-        self.made.is_some() || self.missing.is_some() || self.unread.is_some()
+        self.made.is_some() || self.missing.is_some() || self.is_awaited || self.unread.is_some()
     }
 
-    /// What holds now: what was made, or while the history cannot be read for the first time, what a leader before us wrote.
+    /// What holds now: what was made, or while the history cannot be read or is looked at for the first time, what a leader before us wrote.
     fn holds(&self, written: Option<&MetricPrediction>) -> (Option<Timestamp>, Vec<ForecastSeries>) {
         match (&self.made, &self.missing, written) {
             (Some(made), ..) => (Some(made.at), made.series.clone()),
@@ -69,7 +71,9 @@ impl MetricOutlook {
             (true, None) => format!("{UNREAD}: {why}; what was forecast before holds on for a while"),
             (false, _) => format!("{UNREAD}: {why}"),
         });
-        let parts: Vec<String> = [self.missing.clone(), unread, self.note.clone()].into_iter().flatten().collect();
+        let awaited = (self.is_awaited && !is_ready).then(|| "its history is being looked at".to_owned());
+        let parts: Vec<String> =
+            [self.missing.clone(), awaited, unread, self.note.clone()].into_iter().flatten().collect();
         parts.join("; ")
     }
 }

@@ -9,6 +9,7 @@ use super::job::{Method, MetricJob};
 use super::model::{Labels, Model, Wanted, floor};
 use super::outlook::{Made, MetricOutlook};
 use super::query::Query;
+use super::study::Study;
 
 const DAY: i64 = 86_400;
 /// The newest points are not asked for: scrapes may still be on their way.
@@ -162,7 +163,21 @@ impl Track {
         self.read_until = Some(span.last.max(after));
         self.failures = 0;
         self.due = self.next(now.as_second());
+        self.outlook.unread = None;
         self.forecast(now);
+    }
+
+    /// What takes long to find out, if it is to be found out; once.
+    pub(super) fn study(&mut self) -> Option<Study> {
+        self.models.values_mut().find_map(|tracked| tracked.model.study())
+    }
+
+    /// Takes in what was found out since, and forecasts.
+    pub(super) fn learn(&mut self, now: Timestamp) {
+        let learnt = self.models.values_mut().filter_map(|tracked| tracked.model.learn().then_some(())).count();
+        if learnt > 0 {
+            self.forecast(now);
+        }
     }
 
     /// All series in one where the method wants that.
@@ -206,7 +221,12 @@ impl Track {
         if self.models.len() > MOST_SERIES {
             missing = Some(format!("the query gives more than {MOST_SERIES} series; sum() makes them one"));
         }
+        let mut is_awaited = false;
         for (labels, tracked) in self.models.iter().take(MOST_SERIES) {
+            if tracked.model.is_awaited() {
+                is_awaited = true;
+                continue;
+            }
             match tracked.model.forecast(wanted) {
                 Ok(mut one) => {
                     one.labels.clone_from(labels);
@@ -215,9 +235,10 @@ impl Track {
                 Err(why) => missing = missing.or(Some(why)),
             }
         }
-        self.outlook.made = (!series.is_empty()).then_some(Made { at: now, series });
+        // Some of the series are not the forecast.
+        self.outlook.made = (!series.is_empty() && !is_awaited).then_some(Made { at: now, series });
         self.outlook.missing = missing;
-        self.outlook.unread = None;
+        self.outlook.is_awaited = is_awaited;
         self.is_news = true;
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::prediction::TimeSeriesPrediction;
-use cluster::{ObjectKey, View, Whole};
+use cluster::{View, Whole};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -60,12 +60,7 @@ impl Objects {
     fn job(&self, view: &View, whole: &Whole<TimeSeriesPrediction>) -> Option<Job> {
         let object = &whole.object;
         let uid = object.uid().filter(|uid| !uid.is_empty())?;
-        let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
-        let owner = owner.and_then(|owner| {
-            let there = view.effective_autoscalers.get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
-            (there.object.uid().as_ref() == Some(&owner.uid)).then(|| there.object.annotations())
-        });
-        let annotations = Annotations { own: object.annotations(), owner };
+        let annotations = Annotations::of(view, whole);
         let is_ours = annotations.recommender() == self.recommender && object.metadata.deletion_timestamp.is_none();
         if !is_ours {
             return None;

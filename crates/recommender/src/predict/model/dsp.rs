@@ -1,4 +1,4 @@
-//! Crane's DSP predictor: all samples are looked at now and then, and what was found is said until then.
+//! Crane's DSP predictor: all samples are looked at now and then, which takes long and is done elsewhere, and what was found is said until then.
 //!
 //! As in Crane every 12 hours, and sooner while nothing is found. Unlike there, a series that is no longer periodic is no longer forecast.
 
@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use feed::ForecastSeries;
 use forecast::crane;
-use forecast::crane::DspForecast;
+use tokio::sync::oneshot::Receiver;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::{Wanted, floor};
+use crate::predict::study::{Findings, Study};
 
 /// How soon it is looked again when nothing was found.
 const AGAIN: i64 = 3600;
@@ -19,14 +21,27 @@ pub(in crate::predict) struct Dsp {
     history_seconds: i64,
     refit_seconds: i64,
     samples: VecDeque<(i64, f64)>,
-    found: Option<(i64, Result<DspForecast, String>)>,
+    /// With the time up to which samples were looked at.
+    found: Option<(i64, Findings)>,
+    next: Next,
+}
+
+/// What is found out next, with the time up to which samples are looked at.
+#[derive(Debug)]
+enum Next {
+    /// Nothing for now.
+    Nothing,
+    /// Nobody does it yet.
+    Wanted(i64),
+    /// Somebody does.
+    Awaited(i64, Receiver<Findings>),
 }
 
 impl Dsp {
     pub(super) fn new(predictor: crane::Dsp, history_seconds: u32, refit_seconds: i64) -> Self {
         // An hour more is read, and a whole number of hours is left of it.
         let history_seconds = i64::from(history_seconds) + 3600;
-        Self { predictor, history_seconds, refit_seconds, samples: VecDeque::new(), found: None }
+        Self { predictor, history_seconds, refit_seconds, samples: VecDeque::new(), found: None, next: Next::Nothing }
     }
 
     pub(super) fn take(&mut self, samples: &[(i64, f64)], until: i64) {
@@ -38,10 +53,35 @@ impl Dsp {
             let pause = if found.is_ok() { self.refit_seconds } else { AGAIN.min(self.refit_seconds) };
             until - at >= pause
         });
-        if is_due {
-            let found = self.predictor.forecast(self.samples.make_contiguous()).map_err(|error| error.to_string());
-            self.found = Some((until, found));
+        if is_due && !matches!(self.next, Next::Awaited(..)) {
+            self.next = Next::Wanted(until);
         }
+    }
+
+    /// What is to be found out, once.
+    pub(super) fn study(&mut self) -> Option<Study> {
+        let Next::Wanted(until) = self.next else { return None };
+        let (study, findings) = Study::new(self.predictor.clone(), self.samples.iter().copied().collect());
+        self.next = Next::Awaited(until, findings);
+        Some(study)
+    }
+
+    /// Takes in what was found out, if it was.
+    pub(super) fn learn(&mut self) -> bool {
+        let Next::Awaited(until, findings) = &mut self.next else { return false };
+        let found = match findings.try_recv() {
+            Ok(found) => found,
+            Err(TryRecvError::Empty) => return false,
+            Err(TryRecvError::Closed) => Err("the predictor failed".to_owned()),
+        };
+        self.found = Some((*until, found));
+        self.next = Next::Nothing;
+        true
+    }
+
+    /// Whether something will be found out for the first time.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.found.is_none() && !matches!(self.next, Next::Nothing)
     }
 
     pub(super) fn forecast(&self, wanted: Wanted) -> Result<ForecastSeries, String> {

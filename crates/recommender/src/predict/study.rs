@@ -1,0 +1,95 @@
+//! What takes long to find out, as Crane's DSP predictor does, is found out beside everything else, on a few threads of its own: a slow series
+//! holds up nobody.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use forecast::crane::{Dsp, DspForecast};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::spawn_blocking;
+
+use super::track::Track;
+use crate::metrics::ForecastMetrics;
+
+/// What was found.
+pub(super) type Findings = Result<DspForecast, String>;
+
+/// A history that is to be looked at, whole.
+#[derive(Debug)]
+pub(super) struct Study {
+    predictor: Dsp,
+    samples: Vec<(i64, f64)>,
+    answer: oneshot::Sender<Findings>,
+}
+
+impl Study {
+    /// With what will be found. Nothing is if it is dropped, or fails.
+    pub(super) fn new(predictor: Dsp, samples: Vec<(i64, f64)>) -> (Self, oneshot::Receiver<Findings>) {
+        let (answer, findings) = oneshot::channel();
+        (Self { predictor, samples, answer }, findings)
+    }
+
+    /// Looks at it, unless nobody wants to know any more.
+    pub(super) fn run(self) {
+        let Self { predictor, samples, answer } = self;
+        if !answer.is_closed() {
+            // Whoever wanted to know may be gone by now.
+            drop(answer.send(predictor.forecast(&samples).map_err(|error| error.to_string())));
+        }
+    }
+}
+
+/// The threads.
+pub(super) struct Studies {
+    places: Arc<Semaphore>,
+    ended: Arc<Notify>,
+    metrics: ForecastMetrics,
+}
+
+impl Studies {
+    /// So many at the same time.
+    pub(super) fn new(places: NonZero<usize>, metrics: ForecastMetrics) -> Self {
+        Self { places: Arc::new(Semaphore::new(places.get())), ended: Arc::default(), metrics }
+    }
+
+    /// All cores but one, which is for everything else.
+    pub(super) fn places() -> NonZero<usize> {
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        NonZero::new(cores.saturating_sub(1)).unwrap_or(NonZero::<usize>::MIN)
+    }
+
+    /// Begins what is to be found out, as far as there are places. The rest waits, and takes no memory.
+    pub(super) fn begin<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>) {
+        for track in tracks {
+            loop {
+                let Some(place) = self.place() else { return };
+                let Some(study) = track.study() else { break };
+                let metrics = self.metrics.clone();
+                self.run(place, move || {
+                    let _timer = metrics.learning();
+                    study.run();
+                });
+            }
+        }
+    }
+
+    /// Returns when one has ended since this was called last.
+    pub(super) async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
+    }
+
+    pub(super) fn run(&self, place: OwnedSemaphorePermit, work: impl FnOnce() + Send + 'static) {
+        let ended = Arc::clone(&self.ended);
+        // It says what it found by itself.
+        drop(spawn_blocking(move || {
+            work();
+            drop(place);
+            ended.notify_one();
+        }));
+    }
+}
