@@ -1,5 +1,6 @@
 //! The recommender's flags: upstream's names and defaults. Those of them that cannot mean anything here say so.
 
+mod crane_metrics;
 mod effective_hpa;
 mod external_metrics;
 mod history;
@@ -22,6 +23,7 @@ use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
 
 use crate::storage::Storage;
 
+pub use crane_metrics::CraneMetricsArgs;
 pub use effective_hpa::EffectiveHpaArgs;
 pub use external_metrics::ExternalMetricsArgs;
 pub use history::HistoryArgs;
@@ -76,6 +78,9 @@ pub struct Args {
     /// Flags of recommendations as metrics.
     #[command(flatten)]
     pub recommendation_metrics: RecommendationMetricsArgs,
+    /// The flag of Crane's metrics.
+    #[command(flatten)]
+    pub crane_metrics: CraneMetricsArgs,
     /// Flags of effective autoscalers.
     #[command(flatten)]
     pub effective_hpa: EffectiveHpaArgs,

@@ -8,7 +8,7 @@
 //! * `autoscaler`: the autoscaler itself; `adopt`: which one that is there already is taken over.
 //! * `substitute`: what stands for the workload in a preview.
 //! * `plan`: from what is seen to what is to be, as a pure function.
-//! * `status`: what is said of the object.
+//! * `status`: what is said of the object; `gauges`: what Crane measures of it.
 //! * `watch`: sees the objects once their kinds are installed.
 //! * `keep`: sees, plans and writes, for one term of leadership.
 //!
@@ -19,6 +19,7 @@ mod autoscaler;
 mod average;
 mod crons;
 mod forecast;
+pub(crate) mod gauges;
 pub(crate) mod keep;
 mod metrics;
 mod names;

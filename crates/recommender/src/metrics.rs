@@ -3,6 +3,7 @@
 
 mod caps;
 mod checkpoints;
+mod crane;
 mod forecasts;
 mod freshness;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::act::Outcome;
 use crate::state::{Decision, Ingested, KillCount};
 use caps::Caps;
 use checkpoints::Checkpoints;
+pub(crate) use crane::{CraneMetrics, Sample, Sort};
 pub(crate) use forecasts::ForecastMetrics;
 use freshness::WatchFreshness;
 pub use history::HistoryMetrics;
@@ -155,6 +157,13 @@ impl Metrics {
         registry.register(Box::new(recommendations.clone()))?;
         self.recommendations = Some(recommendations);
         Ok(self)
+    }
+
+    /// Adds Crane's metrics to the registry, at most so many series of them.
+    pub(crate) fn with_cranes(registry: &Registry, limit: usize) -> Result<CraneMetrics, prometheus::Error> {
+        let metrics = CraneMetrics::new(limit)?;
+        registry.register(Box::new(metrics.clone()))?;
+        Ok(metrics)
     }
 
     /// A rate needs a first value, also of what never happens.

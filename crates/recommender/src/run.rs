@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use cluster::Watches;
-use futures::future::try_join5;
+use futures::try_join;
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::external_metrics::ExternalMetrics;
@@ -13,6 +13,7 @@ use crate::act::{Writer, Writes, checkpoint, effective, policy, prediction as pr
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, PredictionArgs, scope};
 use crate::checkpoint::keep::Keeper;
 use crate::division;
+use crate::ehpa::gauges::Gauges;
 use crate::ehpa::keep::Keeper as EffectiveKeeper;
 use crate::ehpa::watch::watch as watch_effective;
 use crate::history::Fetching;
@@ -46,6 +47,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         external,
         schedulable,
         recommendation_metrics,
+        crane_metrics,
         effective_hpa,
         prediction,
         recommender_name,
@@ -127,6 +129,11 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         propagation: effective_hpa.propagation(),
         workers: usize::from(update_worker_count),
     };
+    let gauges = Gauges {
+        horizontal: horizontal.view(),
+        recommender: charge.recommender_name.clone(),
+        metrics: Metrics::with_cranes(&chassis.registry, crane_metrics.crane_metrics_limit as usize)?,
+    };
     let (rounds, heard) = watch::channel(None);
     let gather = Gather {
         horizontal: horizontal.view(),
@@ -206,8 +213,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             let checkpoints = Box::pin(keeper.clone().run(leading.clone(), shutdown.clone()));
             let policies = Box::pin(policy_keeper.clone().run(leading.clone(), shutdown.clone()));
             let effective = Box::pin(effective_keeper.clone().run(leading.clone(), shutdown.clone()));
-            let predictions = Box::pin(prediction_keeper.clone().run(leading, shutdown.clone()));
-            async { try_join5(teller, checkpoints, policies, effective, predictions).await.map(|_| ()) }
+            let predictions = Box::pin(prediction_keeper.clone().run(leading.clone(), shutdown.clone()));
+            let gauges = gauges.clone().run(leading, shutdown.clone());
+            async { try_join!(teller, checkpoints, policies, effective, predictions, gauges).map(|_| ()) }
         })
         .await
 }

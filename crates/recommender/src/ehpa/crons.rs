@@ -1,11 +1,12 @@
-//! Whether windows of time can be understood. What the schema cannot check is said here: time zones, the fields of crons, and names that differ
+//! What windows of time ask for, and whether they can be understood. What the schema cannot check is said here: time zones, the fields of crons, and names that differ
 //! by their case alone.
 
 use std::collections::BTreeSet;
 
 use api::effective_hpa::{CronSpec, EffectiveHorizontalPodAutoscaler, holidays};
+use jiff::Timestamp;
 use kube::ResourceExt as _;
-use scaling::cron::{Window, metric_name};
+use scaling::cron::{CronReplicas, Window, cron_replicas, metric_name};
 
 use super::Problem;
 
@@ -23,6 +24,19 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
         let is_new = names.insert(metric_name(&namespace, &object.name_any(), name, zone, start, end));
         if is_new { None } else { wrong("another one has the same name, but for its case, and the same times") }
     })
+}
+
+/// How many replicas the windows ask for; none if they cannot be understood, or if it is not known what there is to be kept.
+pub(super) fn replicas(object: &EffectiveHorizontalPodAutoscaler, now: Timestamp) -> Option<i32> {
+    let (spec, holidays) = (&object.spec, holidays(object).ok()?);
+    let windows = spec.crons.iter().map(|cron| {
+        let window = Window::new(cron.timezone.as_deref(), &cron.start, &cron.end, cron.target_replicas).ok()?;
+        Some(window.except(holidays.iter().copied()))
+    });
+    let windows: Vec<Window> = windows.collect::<Option<_>>()?;
+    let is_alone = spec.metrics.is_empty() && !windows.iter().any(|window| window.is_open(now));
+    let kept = if is_alone { Some(object.status.as_ref()?.current_replicas?) } else { None };
+    Some(cron_replicas(&windows, CronReplicas { min: spec.effective_min_replicas(), kept }, now))
 }
 
 /// What is wrong with the holidays. Windows then open on every day: capacity that is not needed harms less than capacity that is missing.

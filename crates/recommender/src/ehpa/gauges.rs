@@ -1,0 +1,388 @@
+//! What Crane measures of effective autoscalers, of native ones and of predictions, by what is seen of them; for one term of leadership.
+//!
+//! Unlike there, a native autoscaler that scaled twice between two looks counts once, of several objects about one series the adapter's one is
+//! shown, and a series goes with its object. Source: gocrane/crane `pkg/metrics/metric_collector.go`, `pkg/controller/ehpa/hpa_observer.go`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::{AlgorithmKind, MetricPrediction, TimeSeriesPrediction};
+use api::vpa::DEFAULT_RECOMMENDER;
+use cluster::{ObjectKey, View, Whole};
+use jiff::Timestamp;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::{Resource as _, ResourceExt as _};
+use runtime::Leading;
+use scaling::{Predicted, window_maximum};
+use tokio::sync::watch;
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{crons, names};
+use crate::metrics::{CraneMetrics, Sample, Sort};
+use crate::predict::Annotations;
+
+/// How often everything is looked at. Native autoscalers are at work every 15 s.
+const PERIOD: Duration = Duration::from_secs(10);
+/// The predictions that an effective autoscaler made say so by this label; they go before others about the same.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");
+/// What an autoscaler says when it has scaled.
+const RESCALED: [&str; 2] = ["SucceededRescale", "SucceededOverloadRescale"];
+
+/// What keeps Crane's metrics current.
+#[derive(Clone)]
+pub(crate) struct Gauges {
+    /// The objects. Empty as long as their kinds are not installed.
+    pub(crate) horizontal: watch::Receiver<View>,
+    /// The recommender whose objects these are.
+    pub(crate) recommender: String,
+    pub(crate) metrics: CraneMetrics,
+}
+
+/// What is shown ends with the term.
+struct Shown(CraneMetrics);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.show(Vec::new());
+    }
+}
+
+impl Gauges {
+    /// Runs until shutdown, or until it is dropped with the lease.
+    pub(crate) async fn run(self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let shown = Shown(self.metrics.clone());
+        let mut scalings = Scalings::default();
+        let work = async {
+            loop {
+                if leading.holds(std::time::Instant::now()) && self.horizontal.borrow().is_synced() {
+                    let view = self.horizontal.borrow();
+                    let look = || samples(&view, &mut scalings, &self.recommender, Timestamp::now());
+                    shown.0.show(block_in_place(look));
+                }
+                sleep(PERIOD).await;
+            }
+        };
+        shutdown.run_until_cancelled(work).await;
+        Ok(())
+    }
+}
+
+/// How often native autoscalers were seen to scale.
+#[derive(Debug, Default)]
+struct Scalings(BTreeMap<ObjectKey, Scaled>);
+
+#[derive(Debug)]
+struct Scaled {
+    uid: Option<String>,
+    wanted: i32,
+    times: u32,
+}
+
+impl Scalings {
+    /// How often this one was, as far back as it was looked at.
+    fn of(&mut self, key: &ObjectKey, autoscaler: &HorizontalPodAutoscaler, wanted: i32) -> u32 {
+        let uid = autoscaler.uid();
+        let known = self.0.entry(key.clone()).or_insert_with(|| Scaled { uid: uid.clone(), wanted, times: 0 });
+        if known.uid != uid {
+            *known = Scaled { uid, wanted, times: 0 };
+        }
+        let conditions = autoscaler.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let has_scaled = conditions
+            .iter()
+            .any(|condition| condition.reason.as_deref().is_some_and(|reason| RESCALED.contains(&reason)));
+        if known.wanted != wanted && has_scaled {
+            known.times = known.times.saturating_add(1);
+        }
+        known.wanted = wanted;
+        known.times
+    }
+}
+
+/// All series, in an order that lasts.
+fn samples(view: &View, scalings: &mut Scalings, recommender: &str, now: Timestamp) -> Vec<Sample> {
+    let effective: Vec<_> = view.effective_autoscalers.iter().filter(|it| is_ours(&it.object, recommender)).collect();
+    let mut samples = Vec::new();
+    for whole in &effective {
+        let replicas = whole.object.status.as_ref().and_then(|status| status.expect_replicas);
+        let labels = vec![whole.key.namespace.clone(), whole.key.name.clone()];
+        samples.extend(replicas.map(|replicas| gauge(Sort::EffectiveReplicas, labels, f64::from(replicas))));
+    }
+    samples.extend(native(view, scalings, recommender));
+    let mut asked = BTreeMap::new();
+    for whole in effective.iter().filter(|whole| !whole.object.spec.crons.is_empty()) {
+        if let Some(replicas) = crons::replicas(&whole.object, now) {
+            let target = &whole.object.spec.scale_target_ref;
+            let labels =
+                [target.kind.clone(), target.name.clone(), whole.key.namespace.clone(), "cron".to_owned()].to_vec();
+            let most = asked.entry(labels).or_insert(replicas);
+            *most = replicas.max(*most);
+        }
+    }
+    samples.extend(asked.into_iter().map(|(labels, replicas)| gauge(Sort::Cron, labels, f64::from(replicas))));
+    samples.extend(predicted(view, recommender, now));
+    samples
+}
+
+fn gauge(sort: Sort, labels: Vec<String>, value: f64) -> Sample {
+    Sample { sort, labels, value, at: None }
+}
+
+fn is_ours(object: &EffectiveHorizontalPodAutoscaler, recommender: &str) -> bool {
+    names::recommender(object) == recommender
+}
+
+/// Of every native autoscaler: those of our own objects, and where we are the one called default those of nobody.
+fn native(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for whole in view.horizontal_autoscalers.iter() {
+        let owner =
+            whole.object.owner_references().iter().find(|owner| {
+                owner.controller == Some(true) && owner.kind == EffectiveHorizontalPodAutoscaler::kind(&())
+            });
+        let owned_by = owner.and_then(|owner| {
+            view.effective_autoscalers.get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))
+        });
+        let in_charge = owned_by.map_or(DEFAULT_RECOMMENDER, |object| names::recommender(&object.object));
+        let Some(status) = whole.object.status.as_ref().filter(|_| in_charge == recommender) else { continue };
+        let kind = if owner.is_some() { "ehpa" } else { "hpa" };
+        let times = scalings.of(&whole.key, &whole.object, status.desired_replicas);
+        let labels = vec![whole.key.namespace.clone(), whole.key.name.clone()];
+        let with_kind = [labels.clone(), vec![kind.to_owned()]].concat();
+        samples.push(gauge(Sort::Replicas, labels, f64::from(status.desired_replicas)));
+        samples.push(gauge(Sort::Scalings, with_kind, f64::from(times)));
+    }
+    scalings.0.retain(|key, _| view.horizontal_autoscalers.get(key).is_some());
+    samples
+}
+
+fn predicted(view: &View, recommender: &str, now: Timestamp) -> Vec<Sample> {
+    let ours = view.predictions.iter().filter(|whole| Annotations::of(view, whole).recommender() == recommender);
+    let mut ours: Vec<_> = ours.collect();
+    ours.sort_by_key(|whole| whole.object.labels().get(MANAGED_BY.0).map(String::as_str) != Some(MANAGED_BY.1));
+    let mut found: BTreeMap<Vec<String>, Vec<Sample>> = BTreeMap::new();
+    for whole in ours {
+        let written = whole.object.status.as_ref().map(|status| status.prediction_metrics.as_slice());
+        for metric in written.unwrap_or_default() {
+            let labels = labels(whole, &metric.resource_identifier);
+            let window = whole.object.spec.prediction_window_seconds;
+            found.entry(labels.clone()).or_insert_with(|| values(&labels, metric, window, now.as_second()));
+        }
+    }
+    found.into_values().flatten().collect()
+}
+
+fn labels(whole: &Whole<TimeSeriesPrediction>, identifier: &str) -> Vec<String> {
+    let spec = &whole.object.spec;
+    let namespace = Some(&spec.target_ref.namespace).filter(|namespace| !namespace.is_empty());
+    let wanted = spec.prediction_metrics.iter().find(|metric| metric.resource_identifier == identifier);
+    let algorithm = match wanted.and_then(|metric| metric.algorithm.algorithm_type) {
+        Some(AlgorithmKind::Percentile) => "percentile",
+        Some(AlgorithmKind::Dsp) => "dsp",
+        None => "",
+    };
+    [&spec.target_ref.kind, &spec.target_ref.name, namespace.unwrap_or(&whole.key.namespace), identifier, algorithm]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// The largest value of the window that begins now, and the next one, as far as there are any.
+fn values(labels: &[String], metric: &MetricPrediction, window_seconds: i32, now: i64) -> Vec<Sample> {
+    // Several series have no labels by which they could be told apart, and none of them is served.
+    let [series] = metric.prediction.as_slice() else { return Vec::new() };
+    let ahead = series.samples.iter().filter(|sample| sample.timestamp >= now);
+    let value = |text: &str| text.parse().ok().filter(|value: &f64| value.is_finite());
+    let mut points: Vec<(i64, f64)> =
+        ahead.filter_map(|sample| Some((sample.timestamp, value(&sample.value)?))).collect();
+    points.sort_by_key(|(second, _)| *second);
+    let next = points.first().map(|(second, value)| Sample {
+        sort: Sort::NextPredicted,
+        labels: labels.to_vec(),
+        value: *value,
+        at: Some(*second),
+    });
+    let identifier = &metric.resource_identifier;
+    let predicted = Predicted { identifier, ready: metric.ready, series: &[points] };
+    let largest = window_maximum(&[predicted], identifier, now, window_seconds).ok();
+    largest.map(|value| gauge(Sort::Prediction, labels.to_vec(), value)).into_iter().chain(next).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: &str = "2026-01-07T12:00:00Z";
+
+    fn now() -> Timestamp {
+        NOW.parse().expect("a time")
+    }
+
+    fn key(object: &Value) -> ObjectKey {
+        ObjectKey::new("shop", object["metadata"]["name"].as_str().expect("a name"))
+    }
+
+    fn effective(name: &str, annotations: &Value, spec: &Value) -> Whole<EffectiveHorizontalPodAutoscaler> {
+        let mut object = json!({
+            "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "annotations": annotations},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "minReplicas": 2, "maxReplicas": 10,
+            },
+            "status": {"expectReplicas": 4, "currentReplicas": 3},
+        });
+        for (field, value) in spec.as_object().expect("fields") {
+            object["spec"][field] = value.clone();
+        }
+        Whole { key: key(&object), object: api::effective_hpa::parse(object).expect("an object") }
+    }
+
+    fn native(name: &str, owner: Option<&str>, wanted: i32, reason: &str) -> Whole<HorizontalPodAutoscaler> {
+        let owners = owner.map(|owner| {
+            json!([{
+                "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
+                "name": owner, "uid": owner, "controller": true,
+            }])
+        });
+        let object = json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "ownerReferences": owners},
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 10},
+            "status": {
+                "desiredReplicas": wanted, "currentReplicas": 1,
+                "conditions": [{"type": "AbleToScale", "status": "True", "reason": reason}],
+            },
+        });
+        Whole { key: key(&object), object: serde_json::from_value(object).expect("an autoscaler") }
+    }
+
+    /// A prediction of 1, 2, … at each minute from a minute before now on.
+    fn prediction(name: &str, series: usize, is_ready: bool, labels: &Value) -> Whole<TimeSeriesPrediction> {
+        let sample = |minute: i64| json!({"timestamp": now().as_second() + (minute - 1) * 60, "value": format!("{}.50000", minute)});
+        let samples: Vec<_> = (0..=120).map(sample).collect();
+        let object = json!({
+            "apiVersion": "prediction.crane.io/v1alpha1", "kind": "TimeSeriesPrediction",
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels},
+            "spec": {
+                "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "predictionWindowSeconds": 3600,
+                "predictionMetrics": [{
+                    "resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu",
+                    "algorithm": {"algorithmType": "percentile"},
+                }],
+            },
+            "status": {"predictionMetrics": [{
+                "resourceIdentifier": "resource.cpu", "ready": is_ready,
+                "prediction": vec![json!({"labels": [], "samples": samples}); series],
+            }]},
+        });
+        Whole { key: key(&object), object: api::prediction::parse(object).expect("an object") }
+    }
+
+    /// `expected`: the series as sort, labels, value, and time as seconds from now.
+    fn check(view: &View, scalings: &mut Scalings, expected: &[(Sort, &str, f64, Option<i64>)]) {
+        let found = samples(view, scalings, "default", now());
+        let found: Vec<_> = found
+            .iter()
+            .map(|it| (it.sort, it.labels.join(" "), it.value, it.at.map(|at| at - now().as_second())))
+            .collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(sort, labels, value, at)| (*sort, (*labels).to_owned(), *value, *at)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn replicas_are_shown_of_our_own_objects_and_of_every_other_native_autoscaler() {
+        let mut view = View::default();
+        view.effective_autoscalers.apply(Arc::new(effective("web", &json!({}), &json!({}))));
+        let of_another = json!({"plimsoll.dev/recommender": "another"});
+        view.effective_autoscalers.apply(Arc::new(effective("api", &of_another, &json!({}))));
+        view.horizontal_autoscalers.apply(Arc::new(native("ehpa-api", Some("api"), 7, "")));
+        view.horizontal_autoscalers.apply(Arc::new(native("ehpa-web", Some("web"), 5, "")));
+        view.horizontal_autoscalers.apply(Arc::new(native("plain", None, 6, "")));
+        check(
+            &view,
+            &mut Scalings::default(),
+            &[
+                (Sort::EffectiveReplicas, "shop web", 4.0, None),
+                (Sort::Replicas, "shop ehpa-web", 5.0, None),
+                (Sort::Scalings, "shop ehpa-web ehpa", 0.0, None),
+                (Sort::Replicas, "shop plain", 6.0, None),
+                (Sort::Scalings, "shop plain hpa", 0.0, None),
+            ],
+        );
+    }
+
+    #[test]
+    fn an_autoscaler_that_scales_is_counted_until_it_is_gone() {
+        let (mut view, mut scalings) = (View::default(), Scalings::default());
+        for (wanted, reason, times) in [
+            (3, "SucceededRescale", 0.0),
+            (4, "SucceededRescale", 1.0),
+            (4, "SucceededRescale", 1.0),
+            (5, "FailedUpdateScale", 1.0),
+            (2, "SucceededRescale", 2.0),
+        ] {
+            view.horizontal_autoscalers.apply(Arc::new(native("plain", None, wanted, reason)));
+            let expected = [
+                (Sort::Replicas, "shop plain", f64::from(wanted), None),
+                (Sort::Scalings, "shop plain hpa", times, None),
+            ];
+            check(&view, &mut scalings, &expected);
+        }
+        view.horizontal_autoscalers.delete(&ObjectKey::new("shop", "plain"));
+        check(&view, &mut scalings, &[]);
+        assert!(scalings.0.is_empty());
+    }
+
+    #[test]
+    fn crons_ask_for_the_most_of_those_that_are_open() {
+        let cron = |start: &str, end: &str, replicas: i32| json!([{"name": "a", "start": start, "end": end, "targetReplicas": replicas}]);
+        let (open, closed) = (cron("0 9 * * *", "0 17 * * *", 8), cron("0 17 * * *", "0 9 * * *", 9));
+        let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]);
+        let mut broken = cron("0 9 * * *", "0 17 * * *", 9);
+        broken[0]["timezone"] = json!("Nowhere/Else");
+        for (spec, expected) in [
+            (json!({"crons": open}), Some(8.0)),
+            (json!({"crons": closed, "metrics": metrics}), Some(2.0)),
+            (json!({"crons": closed}), Some(3.0)),
+            (json!({"crons": broken}), None),
+        ] {
+            let mut view = View::default();
+            view.effective_autoscalers.apply(Arc::new(effective("web", &json!({}), &spec)));
+            let mut wanted = vec![(Sort::EffectiveReplicas, "shop web", 4.0, None)];
+            wanted.extend(expected.map(|value| (Sort::Cron, "Deployment web shop cron", value, None)));
+            check(&view, &mut Scalings::default(), &wanted);
+        }
+    }
+
+    #[test]
+    fn predictions_are_shown_by_the_largest_of_the_window_and_by_the_next() {
+        let labels = "Deployment web shop resource.cpu percentile";
+        let next = (Sort::NextPredicted, labels, 1.5, Some(0));
+        for (series, is_ready, expected) in [
+            (1, true, vec![(Sort::Prediction, labels, 61.5, None), next]),
+            (1, false, vec![next]),
+            (2, true, vec![]),
+            (0, true, vec![]),
+        ] {
+            let mut view = View::default();
+            view.predictions.apply(Arc::new(prediction("web", series, is_ready, &json!({}))));
+            check(&view, &mut Scalings::default(), &expected);
+        }
+    }
+
+    #[test]
+    fn of_two_predictions_of_the_same_the_managed_one_is_shown() {
+        let mut view = View::default();
+        view.predictions.apply(Arc::new(prediction("a", 1, true, &json!({}))));
+        view.predictions.apply(Arc::new(prediction("b", 1, false, &json!({MANAGED_BY.0: MANAGED_BY.1}))));
+        let labels = "Deployment web shop resource.cpu percentile";
+        check(&view, &mut Scalings::default(), &[(Sort::NextPredicted, labels, 1.5, Some(0))]);
+    }
+}

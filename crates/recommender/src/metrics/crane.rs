@@ -1,0 +1,225 @@
+//! What Crane's `craned` measures about the horizontal loop, under its names and labels, so that dashboards of Crane's users go on working.
+//!
+//! Never more series than a limit: what is beyond it is counted, not shown. The series are those of the last look at all objects, so they go
+//! with their objects, and with the lease. Source: gocrane/crane `pkg/metrics/autoscaling.go`, `pkg/metrics/metric_collector.go`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus::IntGauge;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
+
+/// One metric with its labels, in the order in which a sample has their values.
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+}
+
+const AUTOSCALER: &[&str] = &["namespace", "name"];
+const TARGET: &[&str] = &["targetKind", "targetName", "targetNamespace", "resourceIdentifier"];
+const PREDICTED: &[&str] = &["targetKind", "targetName", "targetNamespace", "resourceIdentifier", "algorithm"];
+
+/// In the order of [`Sort`].
+const FAMILIES: [Family; 6] = [
+    Family {
+        name: "crane_autoscaling_effective_hpa_replicas",
+        help: "Replicas that the autoscaler of an EffectiveHorizontalPodAutoscaler wants.",
+        labels: AUTOSCALER,
+    },
+    Family {
+        name: "crane_autoscaling_hpa_replicas",
+        help: "Replicas that a HorizontalPodAutoscaler wants.",
+        labels: AUTOSCALER,
+    },
+    Family {
+        name: "crane_autoscaling_hpa_scale_count",
+        help: "How often a HorizontalPodAutoscaler was seen to scale; type is ehpa if an effective one owns it, else hpa.",
+        labels: &["namespace", "name", "type"],
+    },
+    Family {
+        name: "crane_autoscaling_cron",
+        help: "Replicas that the crons of an EffectiveHorizontalPodAutoscaler ask for now.",
+        labels: TARGET,
+    },
+    Family {
+        name: "crane_autoscaling_prediction",
+        help: "The largest predicted value of the window that begins now.",
+        labels: PREDICTED,
+    },
+    Family { name: "crane_prediction_tsp", help: "The next predicted value, at its own time.", labels: PREDICTED },
+];
+
+/// Which metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    EffectiveReplicas,
+    Replicas,
+    Scalings,
+    Cron,
+    Prediction,
+    NextPredicted,
+}
+
+/// One series.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) sort: Sort,
+    /// As many as the metric has labels, in their order.
+    pub(crate) labels: Vec<String>,
+    pub(crate) value: f64,
+    /// When it is so, in seconds since 1970; none means now.
+    pub(crate) at: Option<i64>,
+}
+
+/// The metrics. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct CraneMetrics {
+    limit: usize,
+    shown: Arc<Mutex<Vec<Sample>>>,
+    descriptions: Arc<[Desc]>,
+    omitted: IntGauge,
+}
+
+impl CraneMetrics {
+    /// At most `limit` series.
+    pub(super) fn new(limit: usize) -> Result<Self, prometheus::Error> {
+        let describe = |Family { name, help, labels }: &Family| {
+            let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+            Desc::new((*name).to_owned(), (*help).to_owned(), labels, HashMap::new())
+        };
+        let omitted = IntGauge::new(
+            "plimsoll_crane_series_omitted",
+            "Series of Crane's metrics that --crane-metrics-limit leaves out.",
+        )?;
+        let descriptions = FAMILIES.iter().map(describe).collect::<Result<Vec<_>, _>>()?.into();
+        Ok(Self { limit, shown: Arc::default(), descriptions, omitted })
+    }
+
+    /// Shows these from now on and nothing else, in their order as far as there is room.
+    pub(crate) fn show(&self, mut samples: Vec<Sample>) {
+        let omitted = samples.len().saturating_sub(self.limit);
+        samples.truncate(self.limit);
+        *self.lock() = samples;
+        self.omitted.set(i64::try_from(omitted).unwrap_or(i64::MAX));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Sample>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Collector for CraneMetrics {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().chain(self.omitted.desc()).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut families: Vec<MetricFamily> = FAMILIES.iter().map(Family::empty).collect();
+        for sample in &*self.lock() {
+            let place = sample.sort as usize;
+            if let (Some(family), Some(Family { labels, .. })) = (families.get_mut(place), FAMILIES.get(place)) {
+                family.mut_metric().push(metric(labels, sample));
+            }
+        }
+        families.retain(|family| !family.get_metric().is_empty());
+        families.into_iter().chain(self.omitted.collect()).collect()
+    }
+}
+
+impl Family {
+    fn empty(&self) -> MetricFamily {
+        let mut family = MetricFamily::default();
+        family.set_name(self.name.to_owned());
+        family.set_help(self.help.to_owned());
+        family.set_field_type(MetricType::GAUGE);
+        family
+    }
+}
+
+fn metric(names: &[&str], sample: &Sample) -> Metric {
+    let pair = |(name, value): (&&str, &String)| {
+        let mut pair = LabelPair::default();
+        pair.set_name((*name).to_owned());
+        pair.set_value(value.clone());
+        pair
+    };
+    let mut gauge = Gauge::default();
+    gauge.set_value(sample.value);
+    let mut metric = Metric::from_gauge(gauge);
+    metric.set_label(names.iter().zip(&sample.labels).map(pair).collect());
+    if let Some(at) = sample.at {
+        metric.set_timestamp_ms(at.saturating_mul(1000));
+    }
+    metric
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::{Registry, TextEncoder};
+
+    use super::*;
+
+    fn sample(sort: Sort, labels: &[&str], value: f64, at: Option<i64>) -> Sample {
+        Sample { sort, labels: labels.iter().map(|label| (*label).to_owned()).collect(), value, at }
+    }
+
+    fn all() -> Vec<Sample> {
+        vec![
+            sample(Sort::EffectiveReplicas, &["shop", "web"], 4.0, None),
+            sample(Sort::Replicas, &["shop", "ehpa-web"], 5.0, None),
+            sample(Sort::Scalings, &["shop", "ehpa-web", "ehpa"], 2.0, None),
+            sample(Sort::Cron, &["Deployment", "web", "shop", "cron"], 6.0, None),
+            sample(Sort::Prediction, &["Deployment", "web", "shop", "resource.cpu", "dsp"], 1.25, None),
+            sample(
+                Sort::NextPredicted,
+                &["Deployment", "web", "shop", "resource.cpu", "dsp"],
+                1.0,
+                Some(1_767_225_600),
+            ),
+        ]
+    }
+
+    /// `expected`: what is shown of these samples.
+    fn check(limit: usize, samples: Vec<Sample>, expected: &[&str]) {
+        let registry = Registry::new();
+        let metrics = CraneMetrics::new(limit).expect("valid names");
+        registry.register(Box::new(metrics.clone())).expect("once");
+        metrics.show(all());
+        metrics.show(samples);
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn names_labels_and_times_are_cranes() {
+        check(
+            100,
+            all(),
+            &[
+                r#"crane_autoscaling_cron{targetKind="Deployment",targetName="web",targetNamespace="shop",resourceIdentifier="cron"} 6"#,
+                r#"crane_autoscaling_effective_hpa_replicas{namespace="shop",name="web"} 4"#,
+                r#"crane_autoscaling_hpa_replicas{namespace="shop",name="ehpa-web"} 5"#,
+                r#"crane_autoscaling_hpa_scale_count{namespace="shop",name="ehpa-web",type="ehpa"} 2"#,
+                r#"crane_autoscaling_prediction{targetKind="Deployment",targetName="web",targetNamespace="shop",resourceIdentifier="resource.cpu",algorithm="dsp"} 1.25"#,
+                r#"crane_prediction_tsp{targetKind="Deployment",targetName="web",targetNamespace="shop",resourceIdentifier="resource.cpu",algorithm="dsp"} 1 1767225600000"#,
+                "plimsoll_crane_series_omitted 0",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_gone_is_not_shown_and_what_is_too_much_is_counted() {
+        check(100, Vec::new(), &["plimsoll_crane_series_omitted 0"]);
+        check(
+            1,
+            all(),
+            &[
+                r#"crane_autoscaling_effective_hpa_replicas{namespace="shop",name="web"} 4"#,
+                "plimsoll_crane_series_omitted 5",
+            ],
+        );
+    }
+}
