@@ -31,3 +31,4 @@ pub(crate) mod track;
 
 pub(crate) use book::Book;
 pub(crate) use job::Annotations;
+pub(crate) use query::escaped;

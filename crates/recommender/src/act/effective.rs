@@ -4,6 +4,7 @@
 //! the version that was read. What others put on it stays, but for its specification.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus};
 use cluster::{ObjectKey, WellKnown};
@@ -16,6 +17,7 @@ use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Error, Resource, ResourceExt as _};
+use runtime::Leading;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -30,7 +32,12 @@ const TRIES: u32 = 4;
 pub(crate) struct Writer {
     client: Client,
     events: Recorder,
+    /// Outside a term nothing is written.
+    leading: Option<Leading>,
 }
+
+/// The reason of what is refused here, and not by the API server.
+const OUR_REFUSAL: &str = "RefusedByRecommender";
 
 /// What became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +51,18 @@ pub(crate) enum Put {
 impl Writer {
     pub(crate) fn new(client: Client) -> Self {
         let events = Recorder::new(client.clone(), Reporter { controller: CONTROLLER.to_owned(), instance: None });
-        Self { client, events }
+        Self { client, events, leading: None }
+    }
+
+    /// The same for one term of leadership.
+    pub(crate) fn during(self, leading: &Leading) -> Self {
+        Self { leading: Some(leading.clone()), ..self }
+    }
+
+    /// Before each write: between two of them a process may have been stopped for longer than its term.
+    fn still_leads(&self) -> Result<(), Error> {
+        let leads = self.leading.as_ref().is_some_and(|leading| leading.holds(Instant::now()));
+        if leads { Ok(()) } else { Err(refused("another recommender leads by now")) }
     }
 
     /// The scale subresource of a workload.
@@ -63,22 +81,17 @@ impl Writer {
     pub(crate) async fn scale(&self, object: &EffectiveHorizontalPodAutoscaler, replicas: i32) -> Result<(), Error> {
         let patch = Body::Merge(json!({"spec": {"replicas": replicas}}));
         let api = self.scaled(object).await?;
+        self.still_leads()?;
         api.patch_scale(&object.spec.scale_target_ref.name, &params(), &patch).await.map(drop)
     }
 
     async fn scaled(&self, object: &EffectiveHorizontalPodAutoscaler) -> Result<Api<DynamicObject>, Error> {
         let target = &object.spec.scale_target_ref;
-        let (group, version) = target.api_version.rsplit_once('/').unwrap_or(("", &target.api_version));
-        let resource = match WellKnown::of_kind(&target.kind).filter(|known| known.api_version() == target.api_version)
-        {
-            Some(known) => ApiResource {
-                group: group.to_owned(),
-                version: version.to_owned(),
-                api_version: target.api_version.clone(),
-                kind: target.kind.clone(),
-                plural: known.plural().to_owned(),
-            },
-            None => pinned_kind(&self.client, &GroupVersionKind::gvk(group, version, &target.kind)).await?.0,
+        let resource = if let Some(resource) = well_known(&target.api_version, &target.kind) {
+            resource
+        } else {
+            let (group, version) = parts(&target.api_version);
+            pinned_kind(&self.client, &GroupVersionKind::gvk(group, version, &target.kind)).await?.0
         };
         let namespace = object.namespace().unwrap_or_default();
         Ok(Api::namespaced_with(self.client.clone(), &namespace, &resource))
@@ -92,7 +105,7 @@ impl Writer {
     {
         for _ in 1..TRIES {
             match self.try_put(wanted, adopts).await {
-                Err(Error::Api(answer)) if answer.code == 409 && answer.message != somebody_elses(wanted) => {}
+                Err(Error::Api(answer)) if answer.code == 409 && answer.reason != OUR_REFUSAL => {}
                 put => return put,
             }
         }
@@ -108,6 +121,7 @@ impl Writer {
         let body = serde_json::to_value(wanted).map_err(Error::SerdeError)?;
         let Some(there) = api.get_opt(name).await? else {
             let object = serde_json::from_value(body).map_err(Error::SerdeError)?;
+            self.still_leads()?;
             return api.create(&post(), &object).await.map(|_| Put::Created);
         };
         if !may_change(&there, wanted.meta().owner_references.as_deref().unwrap_or_default(), adopts) {
@@ -117,6 +131,7 @@ impl Writer {
         if changed == there {
             return Ok(Put::Kept);
         }
+        self.still_leads()?;
         let after = api.replace(name, &post(), &changed).await?;
         let is_same = after.metadata.resource_version == there.metadata.resource_version;
         Ok(if is_same { Put::Kept } else { Put::Changed })
@@ -128,6 +143,7 @@ impl Writer {
         K: Resource<DynamicType = ()>,
     {
         let patch = Body::Merge(json!({ "status": status }));
+        self.still_leads()?;
         self.api::<K>(&key.namespace).patch_status(&key.name, &params(), &patch).await.map(drop)
     }
 
@@ -143,6 +159,7 @@ impl Writer {
         }
         let (uid, resource_version) = (there.metadata.uid, there.metadata.resource_version);
         let preconditions = Some(Preconditions { uid, resource_version });
+        self.still_leads()?;
         match api.delete(&key.name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
             Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
             removed => removed.map(drop),
@@ -167,11 +184,15 @@ impl Writer {
             }),
         ]);
         let api = self.api::<EffectiveHorizontalPodAutoscaler>(&object.namespace().unwrap_or_default());
+        self.still_leads()?;
         api.patch_status(&object.name_any(), &params(), &Body::Json::<()>(patch)).await.map(drop)
     }
 
     /// Tells people of an effective autoscaler. They are told best, so an event that cannot be written is no failure.
     pub(crate) async fn tell(&self, object: &EffectiveHorizontalPodAutoscaler, reason: &str, note: &str, is_bad: bool) {
+        if self.still_leads().is_err() {
+            return;
+        }
         let event = Event {
             type_: if is_bad { EventType::Warning } else { EventType::Normal },
             reason: reason.to_owned(),
@@ -196,6 +217,25 @@ impl Writer {
     fn api<K: Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), namespace, &ApiResource::erase::<K>(&()))
     }
+}
+
+/// The resource of a kind that everybody knows, in the version that there is: objects may name one that is gone, as the native autoscaler lets
+/// them.
+fn well_known(api_version: &str, kind: &str) -> Option<ApiResource> {
+    let known = WellKnown::of_kind(kind)?;
+    let (group, version) = parts(known.api_version());
+    (group == parts(api_version).0).then(|| ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: known.api_version().to_owned(),
+        kind: kind.to_owned(),
+        plural: known.plural().to_owned(),
+    })
+}
+
+/// Group and version.
+fn parts(api_version: &str) -> (&str, &str) {
+    api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
 fn params() -> PatchParams {
@@ -238,5 +278,26 @@ fn somebody_elses<K: Resource<DynamicType = ()>>(object: &K) -> String {
 }
 
 fn refused(message: &str) -> Error {
-    Error::Api(Box::new(kube::core::Status::failure(message, "Conflict").with_code(409)))
+    Error::Api(Box::new(kube::core::Status::failure(message, OUR_REFUSAL).with_code(409)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(api_version: &str, kind: &str, expected: Option<&str>) {
+        let found = well_known(api_version, kind);
+        let found = found.map(|resource| format!("{}/{} {}", resource.group, resource.version, resource.plural));
+        assert_eq!(found.as_deref(), expected, "{api_version} {kind}");
+    }
+
+    #[test]
+    fn a_version_that_is_gone_means_the_one_that_there_is() {
+        check("apps/v1", "Deployment", Some("apps/v1 deployments"));
+        check("apps/v1beta2", "StatefulSet", Some("apps/v1 statefulsets"));
+        check("v1", "ReplicationController", Some("/v1 replicationcontrollers"));
+        check("example.com/v1", "Deployment", None);
+        check("v1", "Deployment", None);
+        check("argoproj.io/v1alpha1", "Rollout", None);
+    }
 }

@@ -8,12 +8,14 @@ use api::prediction::{
     Algorithm, ExpressionQuery, ObjectReference, PredictionMetric, QueryKind, TimeSeriesPrediction,
     TimeSeriesPredictionSpec,
 };
+use api::sizing_policy::{LabelOperator, LabelRequirement};
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 
 use super::Seen;
 use super::metrics::{Predictable, predictable};
 use super::names::{self, query};
+use crate::predict::escaped;
 use crate::predict::pods::PodNames;
 
 /// Whether anything is predicted.
@@ -107,9 +109,22 @@ fn expression(object: &EffectiveHorizontalPodAutoscaler, predictable: &Predictab
 
 fn sum(metric: &MetricIdentifier, others: &[String]) -> String {
     let labels = metric.selector.iter().flat_map(|selector| &selector.match_labels);
-    let matchers: Vec<_> =
-        labels.map(|(name, value)| matcher(name, "=", value)).chain(others.iter().cloned()).collect();
+    let labels = labels.map(|(name, value)| matcher(name, "=", value));
+    let expressions = metric.selector.iter().flat_map(|selector| &selector.match_expressions);
+    let matchers: Vec<_> = labels.chain(expressions.map(required)).chain(others.iter().cloned()).collect();
     format!("sum({}{{{}}})", metric.name, matchers.join(","))
+}
+
+/// A label that is missing is an empty one to Prometheus.
+fn required(requirement: &LabelRequirement) -> String {
+    let LabelRequirement { key, operator, values } = requirement;
+    let any_of = || values.iter().map(|value| escaped(value)).collect::<Vec<_>>().join("|");
+    match operator {
+        LabelOperator::In => matcher(key, "=~", &any_of()),
+        LabelOperator::NotIn => matcher(key, "!~", &any_of()),
+        LabelOperator::Exists => matcher(key, "!=", ""),
+        LabelOperator::DoesNotExist => matcher(key, "=", ""),
+    }
 }
 
 fn matcher(name: &str, operator: &str, value: &str) -> String {

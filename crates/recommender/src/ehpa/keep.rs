@@ -76,6 +76,7 @@ struct Outcome {
 impl Keeper {
     /// Runs until shutdown, or until it is dropped with the lease.
     pub(crate) async fn run(mut self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
+        self.writer = self.writer.during(&leading);
         let mut handled = HashMap::new();
         let work = async {
             loop {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use api::effective_hpa::{ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, TargetKind};
 use api::sizing_policy::LabelSelector;
+use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
 use model::{Quantity, ResourceName};
 
 use super::{Problem, Seen, average, crons, names};
@@ -59,11 +60,13 @@ pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
             )),
         }
     }
-    match crons::problem(object) {
-        Some(problem) => problems.push(problem),
-        None if object.spec.crons.is_empty() => {}
-        None => metrics.push(external(seen, names::CRON_METRIC, "cron", Quantity::from_milli(1000))),
+    let problem = crons::problem(object);
+    // What is scaled by windows already goes on to be: the adapter has no answer until they are put right, and nothing shrinks for the mistake.
+    let has_windows = problem.is_none() || target_now(seen, names::CRON_METRIC, "cron").is_some();
+    if has_windows && !object.spec.crons.is_empty() {
+        metrics.push(external(seen, names::CRON_METRIC, "cron", Quantity::from_milli(1000)));
     }
+    problems.extend(problem);
     problems.extend(crons::holiday_problem(object));
     (metrics, problems)
 }
@@ -114,15 +117,20 @@ fn wanted(seen: &Seen, predictable: &Predictable) -> Result<Quantity, String> {
 
 /// The amount that the autoscaler has now.
 fn before(seen: &Seen, identifier: &str) -> Option<Quantity> {
+    target_now(seen, names::PREDICTION_METRIC, identifier)?.average_value.as_ref()?.0.parse().ok()
+}
+
+/// The target that one of the metrics which are added has in the autoscaler now.
+fn target_now<'a>(seen: &Seen<'a>, name: &str, identifier: &str) -> Option<&'a NativeTarget> {
     let labels = names::target_labels(seen.object, identifier);
     let autoscaler = super::adopt::own(seen)?;
     let metrics = autoscaler.spec.metrics.as_ref()?;
     let external = metrics.iter().filter_map(|metric| metric.external.as_ref());
     let mut same = external.filter(|external| {
         let selector = external.metric.selector.as_ref().and_then(|selector| selector.match_labels.as_ref());
-        external.metric.name == names::PREDICTION_METRIC && selector == Some(&labels)
+        external.metric.name == name && selector == Some(&labels)
     });
-    same.next()?.target.average_value.as_ref()?.0.parse().ok()
+    same.next().map(|external| &external.target)
 }
 
 fn external(seen: &Seen, name: &str, identifier: &str, average: Quantity) -> MetricSpec {

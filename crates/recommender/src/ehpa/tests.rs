@@ -247,7 +247,10 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
             "name": "cpu", "container": "app", "target": {"type": "Utilization", "averageUtilization": 25},
         }},
         {"type": "Pods", "pods": {
-            "metric": {"name": "http_requests", "selector": {"matchLabels": {"path": "a\"b"}}}, "target": average("10"),
+            "metric": {"name": "http_requests", "selector": {"matchLabels": {"path": "a\"b"}, "matchExpressions": [
+                {"key": "verb", "operator": "In", "values": ["GET", "a.b"]}, {"key": "code", "operator": "NotIn", "values": ["500"]},
+                {"key": "host", "operator": "Exists"}, {"key": "test", "operator": "DoesNotExist"},
+            ]}}, "target": average("10"),
         }},
         {"type": "Pods", "pods": {"metric": {"name": "http_requests"}, "target": average("20")}},
         {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "7"}}},
@@ -283,7 +286,8 @@ fn each_kind_of_metric_has_its_identifier_its_query_and_its_amount_per_pod() {
         })
         .collect();
     let pods = r#"namespace="shop",pod=~"php-apache-[a-z0-9]+-[a-z0-9]{5}""#;
-    let requests = format!(r#"sum(http_requests{{path="a\"b",{pods}}})"#);
+    let selected = r#"path="a\"b",verb=~"GET|a\\.b",code!~"500",host!="",test="""#;
+    let requests = format!("sum(http_requests{{{selected},{pods}}})");
     let cpu = format!(r#"sum(irate(container_cpu_usage_seconds_total{{{pods},container="app"}}[3m]))"#);
     assert_eq!(
         queries,
@@ -331,6 +335,13 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
     check(&crons("Mars/Olympus", "night"), &Value::Null, zone);
     let twice = "crons[1] (DAY): another one has the same name, but for its case, and the same times";
     check(&crons("UTC", "DAY"), &Value::Null, twice);
+
+    // A mistake in windows that are scaled by takes nothing away.
+    let own = autoscaler(&Stage::new(&crons("UTC", "night")).plan());
+    let plan = Stage::new(&crons("Mars/Olympus", "night")).autoscaler(own.clone()).plan();
+    assert_eq!((&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)), (&metric, vec!["InvalidCron"]));
+    let plan = Stage::new(&json!({"metrics": []})).autoscaler(own).plan();
+    assert_eq!((&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)), (&Value::Null, vec![]));
 }
 
 #[test]

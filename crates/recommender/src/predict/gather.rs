@@ -19,7 +19,6 @@ use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use super::Book;
-use super::model::Labels;
 use super::query::Query;
 use super::rounds::{ByNamespace, Round};
 use super::study::Studies;
@@ -32,6 +31,8 @@ use objects::Objects;
 const PORTION: usize = 100;
 /// Where nobody answers this often in one portion, the rest is left alone.
 const MAX_FAILURES: usize = 3;
+/// How long a connection is used: tokens and certificates are read for each, and others take their place.
+const SESSION_LASTS: i64 = 600;
 /// How long it is known under which names a store has usage.
 const LAYOUT_LASTS: i64 = 600;
 /// The same where it has none.
@@ -67,7 +68,20 @@ pub(crate) struct Gather {
 struct Session {
     store: Prometheus,
     layout: Layout,
-    until: i64,
+    ends: Ends,
+}
+
+/// Up to when a session serves, in seconds since 1970.
+#[derive(Clone, Copy)]
+struct Ends {
+    session: i64,
+    layout: i64,
+}
+
+impl Ends {
+    fn serves(self, needs_layout: bool, now: i64) -> bool {
+        now < self.session && (!needs_layout || now < self.layout)
+    }
 }
 
 impl Gather {
@@ -146,7 +160,7 @@ impl Reader {
     async fn session(&mut self, settings: &Settings, needs_layout: bool) -> Result<&Session, PrometheusError> {
         let now = Timestamp::now();
         let session = match self.session.take() {
-            Some(session) if !needs_layout || session.until > now.as_second() => session,
+            Some(session) if session.ends.serves(needs_layout, now.as_second()) => session,
             _ => self.connect(settings, needs_layout, now).await?,
         };
         Ok(self.session.insert(session))
@@ -163,14 +177,15 @@ impl Reader {
         let metrics = self.metrics.history.clone();
         let observer: Observer = Arc::new(move |exchange: Exchange| metrics.exchanged(exchange));
         let store = Prometheus::connect(&connection, observer).await?;
-        let mut session = Session { store, layout: NO_LAYOUT, until: i64::MIN };
+        let ends = Ends { session: now.as_second() + SESSION_LASTS, layout: i64::MIN };
+        let mut session = Session { store, layout: NO_LAYOUT, ends };
         if needs_layout
             && let Some(window) = window(Span { first: now.as_second() - DAY, last: now.as_second(), step: 60 })
         {
             match session.store.detect(&settings.usage, &settings.pod_labels, window).await {
-                Ok(layout) => (session.layout, session.until) = (layout, now.as_second() + LAYOUT_LASTS),
+                Ok(layout) => (session.layout, session.ends.layout) = (layout, now.as_second() + LAYOUT_LASTS),
                 // There may be other metrics.
-                Err(PrometheusError::NoSeries { .. }) => session.until = now.as_second() + NO_LAYOUT_LASTS,
+                Err(PrometheusError::NoSeries { .. }) => session.ends.layout = now.as_second() + NO_LAYOUT_LASTS,
                 Err(error) => return Err(error),
             }
         }
@@ -194,11 +209,8 @@ impl Reader {
         for track in tracks {
             let Some(query) = track.query() else { continue };
             let sample = usage.sum(query);
-            let step = track.method().step_seconds();
-            let second = super::model::floor(round.at.as_second(), step);
-            let found = sample.map(|value| (Labels::new(), vec![(second, value)]));
             let _timer = self.metrics.forecasts.learning();
-            track.take(Span { first: second, last: second, step }, found.into_iter().collect(), now);
+            track.hear(round.at, sample, now);
         }
     }
 }
@@ -259,4 +271,19 @@ fn window(span: Span) -> Option<Window> {
     let at = |second| Timestamp::from_second(second).ok();
     let step: Step = format!("{}s", span.step).parse().ok()?;
     Window::new(at(span.first)?, at(span.last)?, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_ends_also_where_nobody_asks_for_names() {
+        for (needs_layout, now, expected) in
+            [(false, 99, true), (false, 100, false), (true, 49, true), (true, 50, false), (true, 100, false)]
+        {
+            let ends = Ends { session: 100, layout: 50 };
+            assert_eq!(ends.serves(needs_layout, now), expected, "{needs_layout} at {now}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use feed::ForecastSeries;
 use super::job::Method;
 use super::study::Study;
 use dsp::Dsp;
+pub(super) use own::FARTHEST;
 use own::Own;
 use percentile::Percentile;
 

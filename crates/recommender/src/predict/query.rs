@@ -135,7 +135,7 @@ fn by_labels(query: &MetricQuery) -> Result<String, String> {
 }
 
 /// A text that stands for itself in a regular expression.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         if r"\.+*?()|[]{}^$".contains(letter) {

@@ -127,6 +127,37 @@ fn a_warm_history_is_forecast_over_two_windows_and_only_new_samples_are_read() {
 }
 
 #[test]
+fn what_is_heard_of_usage_round_by_round_becomes_a_history() {
+    let mut stage = Stage::new(own(), START);
+    let rounds = (2 * DAY + 4 * HOUR) / 300;
+    for round in 0..rounds {
+        // Nothing is measured now and then.
+        let sample = (round % 50 != 0).then(|| load(START + round * 300));
+        stage.track.hear(at(START + round * 300 + 7), sample, at(START + round * 300 + 8));
+    }
+    let forecast = stage.forecast(START + rounds * 300);
+    assert!(forecast.metrics[0].is_ready, "{}", forecast.metrics[0].reason);
+}
+
+#[test]
+fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
+    let now = START + 10 * DAY + 60;
+    let metric = Stage::new(own(), now).job.metrics[0].clone();
+    for window in [12 * HOUR, DAY, 2 * DAY, 7 * DAY] {
+        let mut track = Track::new("u-1", metric.clone(), u32::try_from(window).expect("a week"), PACE, at(now));
+        let span = track.span(at(now));
+        track.take(span, answer(span, START), at(now));
+        let series = &track.outlook().made.as_ref().expect("it is forecast").series[0];
+        let points: Vec<_> = series.points().collect();
+        assert!(points.last().is_some_and(|(last, _)| *last > now + 2 * window - 300), "{window}");
+        for (second, value) in points {
+            let expected = load(second - second.rem_euclid(300) + 150);
+            assert!((value - expected).abs() < 0.5, "{value} for {expected} at {second}");
+        }
+    }
+}
+
+#[test]
 fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
     let now = START + 5 * DAY;
     for (age, expected) in [

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use jiff::Timestamp;
 
 use super::job::{Method, MetricJob};
-use super::model::{Labels, Model, Wanted, floor};
+use super::model::{FARTHEST, Labels, Model, Wanted, floor};
 use super::outlook::{Made, MetricOutlook};
 use super::query::Query;
 use super::study::Study;
@@ -72,10 +72,9 @@ impl Track {
     pub(crate) fn new(uid: &str, job: MetricJob, window_seconds: u32, pace: Pace, now: Timestamp) -> Self {
         let mut hasher = DefaultHasher::new();
         (uid, &job.identifier).hash(&mut hasher);
-        // A day ahead is as far as our own method looks, from a slot that is complete.
-        let farthest = if matches!(job.method, Method::Own { .. }) { DAY - 1800 } else { i64::MAX };
+        let farthest = if matches!(job.method, Method::Own { .. }) { FARTHEST.into() } else { i64::MAX };
         let window = i64::from(window_seconds);
-        let short = (window > farthest).then(|| "the method looks a day ahead at most".to_owned());
+        let short = (window > farthest).then(|| "the method looks a day ahead, which repeats".to_owned());
         let outlook = MetricOutlook {
             identifier: job.identifier.clone(),
             missing: job.query.as_ref().err().cloned(),
@@ -132,10 +131,21 @@ impl Track {
     /// nobody answers.
     pub(crate) fn span(&self, now: Timestamp) -> Span {
         let step = self.job.method.step_seconds();
-        let last = floor(now.as_second() - LAG, step);
+        self.span_until(floor(now.as_second() - LAG, step))
+    }
+
+    fn span_until(&self, last: i64) -> Span {
+        let step = self.job.method.step_seconds();
         let earliest = last - floor(i64::from(self.job.method.history_seconds()), step);
         let first = self.read_until.filter(|until| (earliest..=last).contains(until)).unwrap_or(earliest);
         Span { first, last, step }
+    }
+
+    /// Takes in what was measured just now, if anything was: there is no asking for what was before.
+    pub(crate) fn hear(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
+        let second = floor(at.as_second(), self.job.method.step_seconds());
+        let found = sample.map(|value| (Labels::new(), vec![(second, value)]));
+        self.take(self.span_until(second), found.into_iter().collect(), now);
     }
 
     /// Takes in what was found in a span, and forecasts.

@@ -16,6 +16,8 @@ const HOUR: u32 = 3600;
 const SLOT: u32 = 300;
 /// Whether there is a day of samples is seen by the first and the last.
 const ENOUGH: i64 = DAY as i64;
+/// How far ahead the method sees in any case, from now: a day from a slot that is complete.
+pub(in crate::predict) const FARTHEST: u32 = DAY - 1800;
 /// Two days and an hour, which is the least that it forecasts from.
 const LEAST: u64 = 2 * DAY as u64 + HOUR as u64;
 
@@ -98,7 +100,22 @@ impl Own {
             let age = words(u64::try_from(wanted.now - as_of).unwrap_or_default());
             return Err(format!("the newest sample is {age} old"));
         }
+        let count = (wanted.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
+        self.repeat_day(&mut values, usize::try_from(count).unwrap_or_default());
         Ok(ForecastSeries { labels: BTreeMap::new(), first_second, step_seconds: self.step, values })
+    }
+
+    /// Where more than a day is wanted, the day ahead repeats. The minutes that it lacks are as the larger of its end and its beginning.
+    fn repeat_day(&self, values: &mut Vec<f64>, count: usize) {
+        let steps = |seconds: u32| (seconds / self.step.max(1)) as usize;
+        let (Some(first), Some(last)) = (values.first().copied(), values.last().copied()) else { return };
+        if self.horizons.last() != Some(&DAY) || values.len() < steps(FARTHEST) {
+            return;
+        }
+        for place in values.len()..count {
+            let before = place.checked_sub(steps(DAY)).and_then(|place| values.get(place));
+            values.push(before.copied().unwrap_or(first.max(last)));
+        }
     }
 
     fn too_young(&self) -> String {
