@@ -40,9 +40,10 @@ use sources::prometheus::Connection;
 use tokio::sync::{Notify, watch};
 
 use crate::answer::{ExternalValue, MetricValue};
-use crate::ask::{CustomAsk, ExternalAsk, Subject};
+use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};
 use crate::refusal::Refusal;
 use answers::{Answers, Samples};
+use api_resources::ApiResource;
 use catalog::{Catalog, Offer};
 use listing::{Listing, Pace};
 use metrics::Metrics;
@@ -165,6 +166,9 @@ impl std::fmt::Debug for Rules {
 /// asks puts its own namespace before them, as the autoscaler does.
 fn namespace<'a>(offer: &'a Offer, ask: &'a CustomAsk) -> Result<Option<(&'a str, &'a str)>, Refusal> {
     let resource = &offer.place.resource;
+    if is_of_another_namespace(resource, ask) {
+        return Err(Refusal::NotFound("within a namespace nothing is told of other namespaces".to_owned()));
+    }
     if !resource.is_namespaced {
         return Ok(None);
     }
@@ -177,4 +181,43 @@ fn namespace<'a>(offer: &'a Offer, ask: &'a CustomAsk) -> Result<Option<(&'a str
         return Err(Refusal::NotFound(why));
     };
     Ok(Some((label, namespace)))
+}
+
+/// Whoever may ask in one namespace may not ask of another, although namespaces are objects of the whole cluster.
+fn is_of_another_namespace(resource: &ApiResource, ask: &CustomAsk) -> bool {
+    let GroupResource { group, resource } = &resource.resource;
+    let is_own = |own: &String| matches!(&ask.subject, Subject::Named(name) if name == own);
+    group.is_empty() && resource == "namespaces" && ask.namespace.as_ref().is_some_and(|own| !is_own(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Selector;
+
+    use super::*;
+
+    fn check(namespace: Option<&str>, resource: &str, subject: Subject, expected: bool) {
+        let resources = api_resources::some();
+        let resource = resources.find("", resource).expect(resource);
+        let ask = CustomAsk {
+            namespace: namespace.map(str::to_owned),
+            resource: resource.resource.clone(),
+            subject,
+            metric: "rps".to_owned(),
+            metric_selector: Selector::everything(),
+        };
+        assert_eq!(is_of_another_namespace(resource, &ask), expected, "{ask:?}");
+    }
+
+    #[test]
+    fn nobody_asks_of_a_namespace_in_another() {
+        let named = |name: &str| Subject::Named(name.to_owned());
+        check(Some("shop"), "namespaces", named("bank"), true);
+        check(Some("shop"), "namespace", named("bank"), true);
+        check(Some("shop"), "namespaces", Subject::Selected(Selector::everything()), true);
+        check(Some("shop"), "namespaces", named("shop"), false);
+        check(None, "namespaces", named("bank"), false);
+        check(Some("shop"), "nodes", named("n-1"), false);
+        check(Some("shop"), "pods", named("bank"), false);
+    }
 }

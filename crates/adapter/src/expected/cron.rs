@@ -47,7 +47,8 @@ pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalVal
 fn replicas(known: &Known, timetable: &Timetable) -> Result<i32, Refusal> {
     let now = known.now;
     let of = &timetable.key;
-    let holidays = timetable.holidays.as_ref().map_err(|error| missing(CRON, format_args!("{of}: {error}")))?;
+    // Where they cannot be read windows open on every day, as the condition of the object says.
+    let holidays = timetable.holidays.as_deref().unwrap_or_default();
     let windows = timetable.crons.iter().enumerate().map(|(index, cron)| {
         Window::new(cron.timezone.as_deref(), &cron.start, &cron.end, cron.target_replicas)
             .map(|window| window.except(holidays.iter().copied()))

@@ -1,11 +1,13 @@
 //! Predicted CPU shared out among the pods of a workload: `crane_pod_cpu_usage`, the metric that Crane's documentation shows.
 //!
 //! The pods that run get equal shares, which add up to the prediction exactly; what does not divide by a thousandth goes to the first ones. So the
-//! autoscaler, which adds up and divides by the number of pods, comes to the same replicas as by the total.
+//! autoscaler, which adds up and divides by the number of pods, comes to the same replicas as by the total. One pod alone has its share among those
+//! of the workload.
 
 use std::time::Duration;
 
-use cluster::{LabelledPod, Phase, PredictedMetric, Prediction, Resource, View};
+use cluster::{LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Resource, View, WellKnown};
+use model::{Selector, WorkloadRef};
 
 use super::known::Known;
 use super::{POD_CPU, missing};
@@ -22,16 +24,14 @@ pub(super) fn values(known: &Known, namespace: &str, ask: &CustomAsk) -> Result<
     known.rely_on(Resource::LabelledPods, POD_CPU, known.grace)?;
     let (prediction, metric) = predicted(known.view, namespace, ask)?;
     let (value, at) = known.total(prediction, metric, POD_CPU)?;
-    let is_asked = |pod: &LabelledPod| match &ask.subject {
-        Subject::Named(name) => pod.key.name == *name,
-        Subject::Selected(selector) => selector.matches(&pod.labels),
+    let selector = match &ask.subject {
+        Subject::Selected(selector) => selector,
+        Subject::Named(_) => own_pods(known, &prediction.target)?,
     };
     // The others are not asked for work, and the autoscaler does not count them.
     let is_at_work = |pod: &LabelledPod| matches!(pod.phase, Phase::Running | Phase::Unknown) && !pod.is_leaving;
-    let pods: Vec<_> = known.view.labelled_pods_in(namespace).filter(|pod| is_asked(pod) && is_at_work(pod)).collect();
-    if pods.is_empty() {
-        return Err(missing(POD_CPU, "no running pod matches the selector"));
-    }
+    let pods: Vec<_> =
+        known.view.labelled_pods_in(namespace).filter(|pod| selector.matches(&pod.labels) && is_at_work(pod)).collect();
     let value_of = |(pod, value): (&std::sync::Arc<LabelledPod>, MilliValue)| MetricValue {
         object: DescribedObject {
             api_version: "v1".to_owned(),
@@ -46,7 +46,28 @@ pub(super) fn values(known: &Known, namespace: &str, ask: &CustomAsk) -> Result<
         value,
     };
     let shares = shares(value, pods.len());
-    Ok(pods.into_iter().zip(shares).map(value_of).collect())
+    let is_asked = |(pod, _): &(&std::sync::Arc<LabelledPod>, MilliValue)| match &ask.subject {
+        Subject::Named(name) => pod.key.name == *name,
+        Subject::Selected(_) => true,
+    };
+    let values: Vec<MetricValue> = pods.into_iter().zip(shares).filter(is_asked).map(value_of).collect();
+    match (&ask.subject, values.is_empty()) {
+        (_, false) => Ok(values),
+        (Subject::Selected(_), true) => Err(missing(POD_CPU, "no running pod matches the selector")),
+        (Subject::Named(_), true) => {
+            Err(missing(POD_CPU, format_args!("it is no running pod of {}", prediction.target)))
+        }
+    }
+}
+
+/// What selects the pods of a workload.
+fn own_pods<'a>(known: &Known<'a>, target: &WorkloadRef) -> Result<&'a Selector, Refusal> {
+    let unknown =
+        || missing(POD_CPU, format_args!("which pods {target} has is not known: ask for them by their labels"));
+    let kind = WellKnown::of_kind(&target.kind).ok_or_else(unknown)?;
+    known.rely_on(Resource::Controllers(kind), POD_CPU, known.grace)?;
+    let controller = known.view.controller(kind, &ObjectKey::new(&target.namespace, &target.name));
+    controller.and_then(|controller| controller.selector.as_ref().ok()).ok_or_else(unknown)
 }
 
 /// The only prediction that the metric's selector means: an effective autoscaler's has its uid as a label.

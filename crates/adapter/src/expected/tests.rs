@@ -81,7 +81,7 @@ fn shop() -> View {
     let deployment = Controller {
         key: ObjectKey::new("shop", "web"),
         labels: Labels::default(),
-        selector: Ok(Selector::everything()),
+        selector: Ok(Selector::match_labels([("app", "web")])),
         owner: None,
         replicas: Some(5),
     };
@@ -261,8 +261,7 @@ fn no_window_opens_on_a_holiday() {
     let today = || Ok(vec!["2026-01-07".parse().expect("a date")]);
     check_cron(vec![on(vec![open.clone()], today())], &selector, Ok(&["2"]));
     check_cron(vec![on(vec![over_midnight], today())], &selector, Ok(&["7"]));
-    let why = "shop/web: annotation plimsoll.dev/holidays: \"soon\" is not a date such as 2026-12-25";
-    check_cron(vec![on(vec![open], Err(HolidaysError::Date("soon".to_owned())))], &selector, Err(why));
+    check_cron(vec![on(vec![open], Err(HolidaysError::Date("soon".to_owned())))], &selector, Ok(&["8"]));
 }
 
 #[test]
@@ -314,7 +313,17 @@ fn predicted_cpu_is_shared_out_among_the_pods_that_run() {
     let app = |app: &str| Subject::Selected(Selector::match_labels([("app", app)]));
     let of_web = format!("{uid}=web");
     check_pods(app("web"), &of_web, Ok(&[("web-1", "1450m"), ("web-2", "1450m")]));
-    check_pods(Subject::Named("web-2".to_owned()), &of_web, Ok(&[("web-2", "2900m")]));
+    check_pods(Subject::Named("web-2".to_owned()), &of_web, Ok(&[("web-2", "1450m")]));
+    for other in ["api-1", "web-3", "web-4", "gone"] {
+        check_pods(Subject::Named(other.to_owned()), &of_web, Err("it is no running pod of Deployment shop/web"));
+    }
+    let mut view = shop();
+    let old = prediction("old", workload("Deployment", "old"), &[("resource.cpu", 1.0)], 0);
+    view.expected.apply(Arc::new(old));
+    let named = Subject::Named("web-2".to_owned());
+    let found = custom(view, "crane_pod_cpu_usage", "pods", named, &format!("{uid}=old"));
+    let why = "which pods Deployment shop/old has is not known: ask for them by their labels";
+    assert_eq!(found, Err(format!("the server could not find the metric crane_pod_cpu_usage: {why}")));
     check_pods(app("mail"), &of_web, Err("no running pod matches the selector"));
     let none = Err("there is no TimeSeriesPrediction of resource.cpu that matches the selector");
     check_pods(app("web"), &format!("{uid}=gone"), none);
