@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
@@ -89,37 +89,109 @@ fn base() -> PathBuf {
     e2e::repository().join("deploy/base")
 }
 
+/// Component, then every right that it brings, as `verb group/resource`, and who gets which role by it.
+const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
+    ("metric-routes", &[], &["plimsoll-metrics-reader: plimsoll-system/plimsoll-adapter"]),
+    (
+        "rules",
+        &["list /namespaces", "list /nodes", "list /pods", "list /services", "watch /pods"],
+        &["plimsoll-adapter-rules: plimsoll-system/plimsoll-adapter"],
+    ),
+    (
+        "schedulable",
+        &[
+            "list /limitranges",
+            "list /nodes",
+            "list /resourcequotas",
+            "watch /limitranges",
+            "watch /nodes",
+            "watch /resourcequotas",
+        ],
+        &["plimsoll-recommender-schedulable: plimsoll-system/plimsoll-recommender"],
+    ),
+];
+
 fn rules(program: &str) -> Result<Vec<PolicyRule>> {
     rules_in(&format!("{program}/rbac.yaml"))
 }
 
 fn rules_in(file: &str) -> Result<Vec<PolicyRule>> {
-    let path = base().join(file);
-    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    rules_of(&objects_in(&base().join(file))?)
+}
+
+fn objects_in(path: &Path) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    serde_yaml_ng::Deserializer::from_str(&text).map(|document| Ok(Value::deserialize(document)?)).collect()
+}
+
+fn rules_of(objects: &[Value]) -> Result<Vec<PolicyRule>> {
     let mut rules = Vec::new();
-    for document in serde_yaml_ng::Deserializer::from_str(&text) {
-        let object = Value::deserialize(document)?;
+    for object in objects {
         match object["kind"].as_str() {
             Some("ClusterRole") => {
-                rules.extend(serde_json::from_value::<ClusterRole>(object)?.rules.unwrap_or_default());
+                rules.extend(serde_json::from_value::<ClusterRole>(object.clone())?.rules.unwrap_or_default());
             }
-            Some("Role") => rules.extend(serde_json::from_value::<Role>(object)?.rules.unwrap_or_default()),
+            Some("Role") => rules.extend(serde_json::from_value::<Role>(object.clone())?.rules.unwrap_or_default()),
             _ => {}
         }
     }
     Ok(rules)
 }
 
-fn writes(rules: &[PolicyRule]) -> BTreeSet<String> {
-    let mut writes = BTreeSet::new();
+/// The role that a binding gives, and to whom.
+fn binding(object: &Value) -> Option<String> {
+    if !object["kind"].as_str()?.ends_with("RoleBinding") {
+        return None;
+    }
+    let subjects = object["subjects"].as_array()?.iter();
+    let subjects: Vec<String> = subjects
+        .filter_map(|subject| Some(format!("{}/{}", subject["namespace"].as_str()?, subject["name"].as_str()?)))
+        .collect();
+    Some(format!("{}: {}", object["roleRef"]["name"].as_str()?, subjects.join(" ")))
+}
+
+/// Every right, as `verb group/resource`.
+fn rights(rules: &[PolicyRule]) -> BTreeSet<String> {
+    let mut rights = BTreeSet::new();
     for rule in rules {
-        for verb in rule.verbs.iter().filter(|verb| !READS.contains(&verb.as_str())) {
+        for verb in &rule.verbs {
             for group in rule.api_groups.iter().flatten() {
-                writes.extend(rule.resources.iter().flatten().map(|resource| format!("{verb} {group}/{resource}")));
+                rights.extend(rule.resources.iter().flatten().map(|resource| format!("{verb} {group}/{resource}")));
             }
         }
     }
-    writes
+    rights
+}
+
+fn writes(rules: &[PolicyRule]) -> BTreeSet<String> {
+    let reads = |right: &String| READS.iter().any(|verb| right.starts_with(&format!("{verb} ")));
+    rights(rules).into_iter().filter(|right| !reads(right)).collect()
+}
+
+#[test]
+fn each_component_brings_the_rights_that_it_needs_and_nothing_else() -> Result<()> {
+    for entry in fs::read_dir(e2e::repository().join("deploy/components"))? {
+        let folder = entry?.path();
+        let mut objects = Vec::new();
+        for file in fs::read_dir(&folder)? {
+            let path = file?.path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                objects.extend(objects_in(&path)?);
+            }
+        }
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let known = COMPONENTS.iter().find(|(known, ..)| *known == name);
+        let (_, expected, bound) = known.copied().unwrap_or_default();
+        let set = |lines: &[&str]| lines.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+        assert_eq!(rights(&rules_of(&objects)?), set(expected), "{name}");
+        assert_eq!(objects.iter().filter_map(binding).collect::<BTreeSet<_>>(), set(bound), "{name}");
+    }
+    // The role that whoever leaves metrics to others has by its component.
+    let reader = rights(&rules_in("adapter/readers.yaml")?);
+    let groups = ["custom", "external"].map(|group| format!("{group}.metrics.k8s.io/*"));
+    let expected = groups.iter().flat_map(|metrics| ["get", "list"].map(|verb| format!("{verb} {metrics}")));
+    assert_eq!(reader, expected.collect());
+    Ok(())
 }
 
 #[test]
@@ -215,6 +287,7 @@ async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
         "deploy/overlays/demo",
         "deploy/overlays/sharded",
         "tests/e2e/schedulable",
+        "tests/e2e/deploy",
         "tests/e2e/webhook/cert-manager",
     ] {
         let folder = e2e::repository().join(overlay);

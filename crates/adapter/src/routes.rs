@@ -3,18 +3,21 @@
 //!
 //! Whoever asks here must have been admitted after a question to the API server: the others are asked in the adapter's name.
 
+mod aggregated;
 mod args;
 mod breaker;
 mod exchange;
 mod file;
 mod glob;
 mod hops;
+mod keda;
+mod link;
 mod metrics;
 mod upstream;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +86,7 @@ impl Routes {
         Ok(Some(routes))
     }
 
-    /// Reads the file again whenever it, or the authorities that it names, have changed; for ever. A lasting error is said once.
+    /// Reads the file again whenever it, or a file that it names, has changed; for ever. A lasting error is said once.
     pub async fn follow(self) {
         let mut said = None;
         loop {
@@ -105,17 +108,13 @@ impl Routes {
 
     async fn try_reload(&self) -> anyhow::Result<()> {
         let text = tokio::fs::read_to_string(&*self.file).await.context("cannot read it")?;
-        let file = File::read(&text, &self.own)?;
+        let folder = self.file.parent().unwrap_or(Path::new(""));
+        let file = File::read(&text, &self.own, folder)?;
         let before = self.current.load_full();
         let mut upstreams = BTreeMap::new();
         for spec in &file.upstreams {
-            let authorities = tokio::fs::read(&spec.ca_file).await;
-            let authorities = authorities.map_err(|error| format!("cannot read {}: {error}", spec.ca_file.display()));
             let before = before.upstreams.get(&spec.name);
-            let upstream = match before.filter(|before| before.is_made_of(spec, &authorities)) {
-                Some(same) => same.clone(),
-                None => Upstream::new(spec, authorities, &self.token, self.metrics.clone()).after(before),
-            };
+            let upstream = Upstream::next(spec, before, &self.token, &self.metrics).await;
             upstreams.insert(spec.name.clone(), upstream);
         }
         if before.file != file {

@@ -26,7 +26,7 @@ use crate::proto::feed_client::FeedClient;
 use crate::topic::Topic;
 
 use backoff::Backoff;
-pub use connect::connect;
+pub use connect::{connect, connector};
 use merge::{Merge, MergeError};
 
 pub use following::{Following, Heard, Part};

@@ -2,31 +2,31 @@
 //!
 //! Read whole or not at all: a mistake is told with the place of it, and leaves the last file in use.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::time::Duration;
+mod upstream;
 
-use http::Uri;
-use runtime::GoDuration;
-use serde::{Deserialize, Deserializer};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::Deserialize;
 
 use super::glob::Glob;
 use crate::ask::ExternalAsk;
 use crate::registration::OwnService;
 use model::Requirement;
+pub(super) use upstream::{Kind, UpstreamSpec};
 
 /// The most of each.
 const MOST_UPSTREAMS: usize = 64;
 const MOST_ROUTES: usize = 1024;
-/// The autoscaler's question is answered within two seconds; what is left is for the answer that was had before.
-pub(super) const LONGEST_TIMEOUT: Duration = Duration::from_millis(1800);
-/// The oldest answer that may stand in.
-const LONGEST_STALE: Duration = Duration::from_mins(10);
 
-/// The selectors of HPAs that KEDA makes have this key.
-const KEDA_KEY: &str = "scaledobject.keda.sh/name";
+/// The selectors of HPAs that KEDA makes have this key; its value is the name of the `ScaledObject`.
+pub(super) const KEDA_KEY: &str = "scaledobject.keda.sh/name";
 /// The upstream that has them without a route.
 const KEDA: &str = "keda";
+/// Names of metrics that Datadog's cluster agent makes from `DatadogMetric` objects begin so; namespace, colon and name follow.
+const DATADOG_PREFIX: &str = "datadogmetric@";
+/// The upstream that has them without a route.
+const DATADOG: &str = "datadog";
 
 /// The whole file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -38,50 +38,6 @@ pub(super) struct File {
     pub(super) routes: Vec<RouteSpec>,
     /// Who has the rest; nobody without.
     pub(super) default_upstream: Option<String>,
-}
-
-/// Another provider of `external.metrics.k8s.io`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct UpstreamSpec {
-    /// What routes call it.
-    pub(super) name: String,
-    /// What it speaks.
-    #[serde(default)]
-    pub(super) kind: Kind,
-    /// Its Service; or else its address.
-    pub(super) service: Option<ServiceSpec>,
-    /// `https://` and host; instead of a Service.
-    pub(super) url: Option<String>,
-    /// The name in its certificate, if it is not that of the Service or the address.
-    pub(super) server_name: Option<String>,
-    /// The authorities (PEM) that its certificate comes from.
-    pub(super) ca_file: PathBuf,
-    /// How long an answer may take.
-    #[serde(default = "timeout", deserialize_with = "duration")]
-    pub(super) timeout: Duration,
-    /// For how long the last answer stands in when there is none.
-    #[serde(default = "max_stale", deserialize_with = "duration")]
-    pub(super) max_stale: Duration,
-}
-
-/// What a provider speaks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
-    /// The API itself, as behind API aggregation.
-    #[default]
-    Aggregated,
-}
-
-/// A Service of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ServiceSpec {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    #[serde(default = "https")]
-    pub(super) port: u16,
 }
 
 /// What is left to one of them. All that is given must fit.
@@ -103,23 +59,6 @@ pub(super) struct RouteSpec {
     pub(super) upstream: String,
 }
 
-fn https() -> u16 {
-    443
-}
-
-fn timeout() -> Duration {
-    LONGEST_TIMEOUT
-}
-
-fn max_stale() -> Duration {
-    Duration::from_secs(30)
-}
-
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse::<GoDuration>().map(Duration::from).map_err(serde::de::Error::custom)
-}
-
 /// A field says something that cannot be.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {why}")]
@@ -135,12 +74,14 @@ fn refuse(field: impl Into<String>, why: impl Into<String>) -> FileError {
 }
 
 impl File {
-    /// Reads and checks a file. `own`: this adapter, to which nothing may be left.
-    pub(super) fn read(text: &str, own: &OwnService) -> Result<Self, FileError> {
+    /// Reads and checks a file. `own`: this adapter, to which nothing may be left; `folder`: where the files are that are named
+    /// without one.
+    pub(super) fn read(text: &str, own: &OwnService, folder: &Path) -> Result<Self, FileError> {
         let yaml = serde_yaml_ng::Deserializer::from_str(text);
         let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(of_another_form)?;
-        let file = file.unwrap_or_default();
+        let mut file = file.unwrap_or_default();
         file.check(own)?;
+        file.upstreams.iter_mut().for_each(|upstream| upstream.look_in(folder));
         Ok(file)
     }
 
@@ -175,62 +116,11 @@ impl File {
         if let Some(route) = self.routes.iter().find(|route| route.fits(ask)) {
             return Some((&route.name, &route.upstream));
         }
-        let is_kedas = asks_for(ask, KEDA_KEY) && self.upstreams.iter().any(|upstream| upstream.name == KEDA);
-        is_kedas.then_some((KEDA, KEDA))
-    }
-}
-
-impl UpstreamSpec {
-    fn check(&self, own: &OwnService, field: impl Fn(&str) -> String) -> Result<(), FileError> {
-        match (&self.service, &self.url) {
-            (Some(service), None) => {
-                if (&service.namespace, &service.name) == (&own.namespace, &own.name) {
-                    return Err(refuse(field("service"), "this is the adapter itself"));
-                }
-            }
-            (None, Some(url)) => {
-                let uri: Uri = url.parse().map_err(|_| refuse(field("url"), format!("{url:?} is no address")))?;
-                let host = uri.host().filter(|_| uri.scheme_str() == Some("https"));
-                let Some(host) = host else {
-                    return Err(refuse(field("url"), "it does not begin with https:// and a host"));
-                };
-                if uri.path_and_query().is_some_and(|path| path != "/") {
-                    return Err(refuse(field("url"), "there may be no path in it"));
-                }
-                if own.names().iter().any(|name| host.trim_end_matches('.').eq_ignore_ascii_case(name)) {
-                    return Err(refuse(field("url"), "this is the adapter itself"));
-                }
-            }
-            _ => return Err(refuse(field("service"), "either service or url is needed, and not both")),
+        let known = |name: &str| self.upstreams.iter().any(|upstream| upstream.name == name);
+        if asks_for(ask, KEDA_KEY) && known(KEDA) {
+            return Some((KEDA, KEDA));
         }
-        if self.timeout.is_zero() || self.timeout > LONGEST_TIMEOUT {
-            let why = format!("it must be more than 0s and at most {}", GoDuration(LONGEST_TIMEOUT));
-            return Err(refuse(field("timeout"), why));
-        }
-        if self.max_stale > LONGEST_STALE {
-            return Err(refuse(field("maxStale"), format!("it must be at most {}", GoDuration(LONGEST_STALE))));
-        }
-        self.uri().map(drop).map_err(|why| refuse(field("service"), why))
-    }
-
-    /// Where it is.
-    pub(super) fn uri(&self) -> Result<Uri, String> {
-        let text = match (&self.service, &self.url) {
-            (Some(ServiceSpec { namespace, name, port }), _) => format!("https://{name}.{namespace}.svc:{port}"),
-            (None, url) => url.clone().unwrap_or_default(),
-        };
-        text.parse().map_err(|_| format!("{text:?} is no address"))
-    }
-
-    /// The name that its certificate must have.
-    pub(super) fn server_name(&self) -> Result<String, String> {
-        if let Some(name) = &self.server_name {
-            return Ok(name.clone());
-        }
-        let uri = self.uri()?;
-        // An address of version 6 has no brackets in a certificate.
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        Ok(host.to_owned())
+        (ask.metric.starts_with(DATADOG_PREFIX) && known(DATADOG)).then_some((DATADOG, DATADOG))
     }
 }
 
@@ -296,7 +186,7 @@ routes:
     }
 
     fn check_owner(file: &str, namespace: &str, metric: &str, selector: &str, expected: Option<(&str, &str)>) {
-        let file = File::read(file, &own()).unwrap();
+        let file = File::read(file, &own(), Path::new("/routes")).unwrap();
         let selector = selector.parse().unwrap();
         let ask = ExternalAsk { namespace: namespace.to_owned(), metric: metric.to_owned(), selector };
         assert_eq!(file.owner(&ask), expected, "{ask:?}");
@@ -321,6 +211,36 @@ routes:
     }
 
     #[test]
+    fn what_datadog_made_is_datadogs() {
+        let datadog = "upstreams: [{name: datadog, url: 'https://a', caFile: ca}]";
+        check_owner(datadog, "other", "datadogmetric@shop:queue", "", Some(("datadog", "datadog")));
+        check_owner(datadog, "other", "datadogmetric", "", None);
+        check_owner("upstreams: []", "other", "datadogmetric@shop:queue", "", None);
+    }
+
+    #[test]
+    fn files_are_beside_the_file_that_names_them() {
+        let text = "upstreams: [{name: keda, kind: keda-grpc, url: 'https://a:9666', caFile: ca.crt, certFile: /b/tls.crt, keyFile: tls.key}]";
+        let file = File::read(text, &own(), Path::new("/routes")).unwrap();
+        let UpstreamSpec { ca_file, cert_file, key_file, .. } = &file.upstreams[0];
+        let files = [Some(ca_file), cert_file.as_ref(), key_file.as_ref()].map(|path| path.unwrap().to_str().unwrap());
+        assert_eq!(files, ["/routes/ca.crt", "/b/tls.crt", "/routes/tls.key"]);
+    }
+
+    #[test]
+    fn each_kind_has_a_port_of_its_own() {
+        let service = "service: {namespace: keda, name: keda-operator}, caFile: ca.crt";
+        for (more, expected) in [
+            ("", "https://keda-operator.keda.svc:443/"),
+            (", kind: keda-grpc, certFile: a, keyFile: b", "https://keda-operator.keda.svc:9666/"),
+        ] {
+            let text = format!("upstreams: [{{name: keda, {service}{more}}}]");
+            let file = File::read(&text, &own(), Path::new("/routes")).unwrap();
+            assert_eq!(file.upstreams[0].uri().map(|uri| uri.to_string()), Ok(expected.to_owned()));
+        }
+    }
+
+    #[test]
     fn a_mistake_is_told_with_its_place() {
         let upstream = "caFile: /ca.crt, url: 'https://a:1'";
         for (file, expected) in [
@@ -328,8 +248,16 @@ routes:
             ("root: []".to_owned(), "root: unknown field"),
             ("upstreams: [{name: a, url: 'https://a'}]".to_owned(), "upstreams[0]: missing field `caFile`"),
             (
-                format!("upstreams: [{{name: a, {upstream}, kind: keda-grpc}}]"),
-                "upstreams[0].kind: unknown variant `keda-grpc`",
+                format!("upstreams: [{{name: a, {upstream}, kind: externalscaler}}]"),
+                "upstreams[0].kind: unknown variant `externalscaler`",
+            ),
+            (
+                format!("upstreams: [{{name: a, {upstream}, kind: keda-grpc, certFile: /tls.crt}}]"),
+                "upstreams[0].certFile: KEDA's operator demands a certificate: certFile and keyFile are needed",
+            ),
+            (
+                format!("upstreams: [{{name: a, {upstream}, keyFile: /tls.key}}]"),
+                "upstreams[0].certFile: only kind keda-grpc shows a certificate",
             ),
             (format!("upstreams: [{{name: a, {upstream}, timeout: 5}}]"), "upstreams[0].timeout: "),
             (
@@ -369,7 +297,7 @@ routes:
             ),
             ("defaultUpstream: b".to_owned(), "defaultUpstream: no upstream is called \"b\""),
         ] {
-            let error = File::read(&file, &own()).unwrap_err().to_string();
+            let error = File::read(&file, &own(), Path::new("/routes")).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}\nfor {file}\ninstead of {expected}");
         }
     }

@@ -5,16 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
-use kube::Client;
-use kube::client::ClientBuilder;
-use kube::config::{AuthInfo, Config};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
 
 use super::breaker::Breaker;
-use super::exchange::{ExchangeError, exchange};
+use super::exchange::ExchangeError;
 use super::file::UpstreamSpec;
 use super::hops::Loop;
+use super::link::Link;
 use super::metrics::{Metrics, Outcome};
 use crate::answer::ExternalValue;
 use crate::answers::{Answers, Key, key};
@@ -22,8 +18,6 @@ use crate::ask::ExternalAsk;
 use crate::recent::Recent;
 use crate::refusal::Refusal;
 
-/// For a connection, so that there is time for a second one.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
 /// How long an answer serves others who ask the same.
 const SHARED: Duration = Duration::from_secs(1);
 /// Answers that may stand in.
@@ -35,10 +29,8 @@ type Answer = Result<Arc<[ExternalValue]>, Failure>;
 #[derive(Clone)]
 pub(super) struct Upstream {
     spec: Arc<UpstreamSpec>,
-    /// What its certificate must come from, as its file says; or why it says nothing.
-    authorities: Result<Arc<[u8]>, String>,
     /// Or why there is none.
-    client: Result<Client, String>,
+    link: Result<Link, String>,
     breaker: Arc<Mutex<Breaker>>,
     answers: Answers<Answer>,
     last: Arc<Mutex<Recent<Key, Last>>>,
@@ -60,7 +52,7 @@ enum Failure {
     /// It was not, because it has failed too often.
     Resting,
     /// It cannot be.
-    NoClient(String),
+    NoLink(String),
 }
 
 impl Failure {
@@ -68,44 +60,40 @@ impl Failure {
         match self {
             Self::Exchange(error) => error.to_string(),
             Self::Resting => "it has failed too often and is not asked for some seconds".to_owned(),
-            Self::NoClient(why) => why.clone(),
+            Self::NoLink(why) => why.clone(),
         }
     }
 }
 
 impl Upstream {
-    /// One that is to be asked from now on. `authorities`: the contents of its file; `token`: the file with who we are.
-    pub(super) fn new(
-        spec: &UpstreamSpec,
-        authorities: Result<Vec<u8>, String>,
-        token: &Path,
-        metrics: Metrics,
-    ) -> Self {
-        let client = authorities.as_deref().map_err(Clone::clone).and_then(|pem| client(spec, pem, token));
-        Self {
+    /// One that is to be asked from now on, after that one. `token`: the file with who we are.
+    pub(super) async fn next(spec: &UpstreamSpec, before: Option<&Self>, token: &Path, metrics: &Metrics) -> Self {
+        if let Some(before) = before
+            && *before.spec == *spec
+            && let Ok(link) = &before.link
+            && link.is_current(spec).await
+        {
+            return before.clone();
+        }
+        let next = Self {
             spec: Arc::new(spec.clone()),
-            authorities: authorities.map(Arc::from),
-            client,
+            link: Link::open(spec, token).await,
             breaker: Arc::default(),
             answers: Answers::default(),
             last: Arc::new(Mutex::new(Recent::new(CAPACITY))),
-            metrics,
-        }
+            metrics: metrics.clone(),
+        };
+        metrics.rests(&spec.name, false);
+        next.after(before)
     }
 
-    /// Whether it can be asked, and was made from the same.
-    pub(super) fn is_made_of(&self, spec: &UpstreamSpec, authorities: &Result<Vec<u8>, String>) -> bool {
-        let same = |own: &Arc<[u8]>| authorities.as_ref().is_ok_and(|read| **read == **own);
-        self.client.is_ok() && *self.spec == *spec && self.authorities.as_ref().is_ok_and(same)
-    }
-
-    /// The next one after that one, which knows what that one said if it is in the same place.
-    pub(super) fn after(mut self, before: Option<&Self>) -> Self {
+    /// It knows what that one said if it is in the same place.
+    fn after(mut self, before: Option<&Self>) -> Self {
         if let Some(before) = before.filter(|before| before.spec.uri() == self.spec.uri()) {
             self.last = Arc::clone(&before.last);
         }
-        let why_not = self.client.as_ref().err();
-        if let Some(why) = why_not.filter(|_| before.is_none_or(|before| before.client.as_ref().err() != why_not)) {
+        let why_not = self.link.as_ref().err();
+        if let Some(why) = why_not.filter(|_| before.is_none_or(|before| before.link.as_ref().err() != why_not)) {
             tracing::warn!(upstream = self.spec.name, why, "another provider cannot be asked");
         }
         self
@@ -165,14 +153,17 @@ impl Upstream {
     }
 
     async fn exchange(&self, ask: &ExternalAsk, hops: HeaderValue, last: Key) -> (Answer, Duration) {
-        let client = match &self.client {
-            Ok(client) => client,
-            Err(why) => return (Err(Failure::NoClient(why.clone())), Duration::ZERO),
+        let link = match &self.link {
+            Ok(link) => link,
+            Err(why) => return (Err(Failure::NoLink(why.clone())), Duration::ZERO),
         };
+        if let Err(error) = link.takes(ask) {
+            return (Err(Failure::Exchange(error)), Duration::ZERO);
+        }
         if !lock(&self.breaker).may_ask(Instant::now()) {
             return (Err(Failure::Resting), Duration::ZERO);
         }
-        let answer = exchange(client, ask, &hops, self.spec.timeout).await;
+        let answer = link.exchange(ask, &hops, self.spec.timeout).await;
         let is_open = {
             let mut breaker = lock(&self.breaker);
             match &answer {
@@ -195,22 +186,6 @@ impl Upstream {
             }
         }
     }
-}
-
-fn client(spec: &UpstreamSpec, authorities: &[u8], token: &Path) -> Result<Client, String> {
-    let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(authorities).collect();
-    let roots: Vec<CertificateDer<'_>> = roots.map_err(|error| format!("{}: {error}", spec.ca_file.display()))?;
-    if roots.is_empty() {
-        return Err(format!("{}: no certificate", spec.ca_file.display()));
-    }
-    let mut config = Config::new(spec.uri()?);
-    config.root_cert = Some(roots.iter().map(|certificate| certificate.to_vec()).collect());
-    config.tls_server_name = Some(spec.server_name()?);
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
-    config.default_retry = false;
-    // Read again every minute.
-    config.auth_info = AuthInfo { token_file: Some(token.display().to_string()), ..AuthInfo::default() };
-    Ok(ClientBuilder::try_from(config).map_err(|error| format!("no client: {error}"))?.build())
 }
 
 /// Both are whole after every statement, so a panic elsewhere leaves nothing half-done.

@@ -7,6 +7,8 @@ mod authority;
 mod configuration;
 mod files;
 mod identity;
+mod keda;
+mod operator;
 mod provider;
 mod providers;
 mod stage;

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Json, Router};
 use runtime::serve::{Limits, serve};
+use runtime::tls::ServingTls;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
@@ -42,7 +43,6 @@ pub(crate) struct Asked {
 struct Known {
     does: watch::Sender<Does>,
     asked: Mutex<Vec<Asked>>,
-    connections: AtomicUsize,
 }
 
 /// A running one; it ends when dropped.
@@ -50,39 +50,24 @@ pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
     pub(crate) authority: Authority,
     known: Arc<Known>,
+    door: Door,
     _folder: TempDir,
-    tasks: Vec<AbortHandle>,
-}
-
-impl Drop for Provider {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
-    }
 }
 
 impl Provider {
     pub(crate) async fn start(does: Does) -> Self {
-        let known = Arc::new(Known {
-            does: watch::Sender::new(does),
-            asked: Mutex::default(),
-            connections: AtomicUsize::new(0),
-        });
+        let known = Arc::new(Known { does: watch::Sender::new(does), asked: Mutex::default() });
         let authority = Authority::new("another provider");
         let folder = tempfile::tempdir().unwrap();
         let says = Says { common_name: "localhost", purposes: &[], ..Says::default() };
         let tls = tls(&folder, &authority.issue(&says)).await;
-        let inner = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let within = inner.local_addr().unwrap();
         let router = Router::new().fallback(answer).with_state(Arc::clone(&known));
-        let server = serve(inner, router, Some(tls.current()), Limits::default(), CancellationToken::new());
-        let outer = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = outer.local_addr().unwrap();
-        let door = tokio::spawn(open_while_alive(outer, within, Arc::clone(&known)));
-        let tasks = vec![tokio::spawn(server).abort_handle(), door.abort_handle()];
-        Self { address, authority, known, _folder: folder, tasks }
+        let door = Door::before(router, &tls, does != Does::IsDead).await;
+        Self { address: door.address, authority, known, door, _folder: folder }
     }
 
     pub(crate) fn now(&self, does: Does) {
+        self.door.is_open.send_replace(does != Does::IsDead);
         self.known.does.send_replace(does);
     }
 
@@ -93,7 +78,7 @@ impl Provider {
 
     /// Connections since the last time.
     pub(crate) fn connections(&self) -> usize {
-        self.known.connections.swap(0, Ordering::Relaxed)
+        self.door.connections.swap(0, Ordering::Relaxed)
     }
 }
 
@@ -118,19 +103,49 @@ async fn answer(State(known): State<Arc<Known>>, request: Request) -> Response {
     }
 }
 
-async fn open_while_alive(outer: TcpListener, within: SocketAddr, known: Arc<Known>) {
+/// Where connections to a server of these tests come in. It ends when dropped.
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
+    /// Whether there are connections at all; those that live end with it.
+    pub(crate) is_open: watch::Sender<bool>,
+    /// Those that were tried.
+    connections: Arc<AtomicUsize>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Door {
+    pub(crate) async fn before(router: Router, tls: &ServingTls, is_open: bool) -> Self {
+        let inner = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let within = inner.local_addr().unwrap();
+        let server = serve(inner, router, Some(tls.current()), Limits::default(), CancellationToken::new());
+        let outer = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = outer.local_addr().unwrap();
+        let (is_open, connections) = (watch::Sender::new(is_open), Arc::default());
+        let letting_in = let_in(outer, within, is_open.clone(), Arc::clone(&connections));
+        let tasks = vec![tokio::spawn(server).abort_handle(), tokio::spawn(letting_in).abort_handle()];
+        Self { address, is_open, connections, tasks }
+    }
+}
+
+async fn let_in(outer: TcpListener, within: SocketAddr, is_open: watch::Sender<bool>, connections: Arc<AtomicUsize>) {
     loop {
         let (mut stream, _) = outer.accept().await.unwrap();
-        known.connections.fetch_add(1, Ordering::Relaxed);
-        let mut does = known.does.subscribe();
+        connections.fetch_add(1, Ordering::Relaxed);
+        let mut is_open = is_open.subscribe();
         tokio::spawn(async move {
-            if *does.borrow() == Does::IsDead {
+            if !*is_open.borrow() {
                 return;
             }
             let mut server = TcpStream::connect(within).await.unwrap();
             tokio::select! {
                 _ = tokio::io::copy_bidirectional(&mut stream, &mut server) => {}
-                _ = does.wait_for(|does| *does == Does::IsDead) => {}
+                _ = is_open.wait_for(|is_open| !is_open) => {}
             }
         });
     }

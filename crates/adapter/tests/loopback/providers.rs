@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::provider::{Does, Provider};
 use crate::stage::{QUEUE, Stage};
 
-const HPA: &str = "X-Remote-User: hpa";
+pub(crate) const HPA: &str = "X-Remote-User: hpa";
 
 /// An upstream on the loopback interface.
 fn upstream(name: &str, address: std::net::SocketAddr, authority: &std::path::Path, more: &str) -> String {
@@ -23,14 +23,14 @@ async fn leave_all(stage: &Stage, provider: &Provider, more: &str) {
 }
 
 /// What the adapter says, as the value or the message.
-async fn ask(stage: &Stage, path: &str) -> (u16, String) {
+pub(crate) async fn ask(stage: &Stage, path: &str) -> (u16, String) {
     let (code, body) = stage.proxy().await.get(path, &[HPA]).await;
     let body: Value = serde_json::from_str(&body).unwrap();
     let text = if code == 200 { &body["items"][0]["value"] } else { &body["message"] };
     (code, text.as_str().unwrap_or_else(|| panic!("{body}")).to_owned())
 }
 
-async fn becomes(stage: &Stage, path: &str, expected: (u16, &str)) {
+pub(crate) async fn becomes(stage: &Stage, path: &str, expected: (u16, &str)) {
     let asking = async {
         loop {
             let (code, text) = ask(stage, path).await;

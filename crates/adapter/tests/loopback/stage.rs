@@ -185,11 +185,16 @@ async fn routes(folder: &TempDir, registry: &Registry) -> Routes {
 }
 
 pub(crate) async fn tls(folder: &TempDir, identity: &Identity) -> ServingTls {
+    tls_for(folder, identity, None).await
+}
+
+/// With authorities of clients, for nobody who has not a certificate from them.
+pub(crate) async fn tls_for(folder: &TempDir, identity: &Identity, clients: Option<&Authority>) -> ServingTls {
     let (certificate, key) = &identity.pem;
     let files = TlsFiles {
         certificate: write(folder, "tls.crt", certificate),
         private_key: write(folder, "tls.key", key),
-        authorities: None,
+        authorities: clients.map(|clients| write(folder, "ca.crt", &clients.pem())),
     };
     let profile = ServingProfile { asks_clients: true, ..ServingProfile::default() };
     ServingTls::load_as(files, profile).await.unwrap()

@@ -8,8 +8,9 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint, Error, Uri};
-use tower::service_fn;
+use tower::{Service, service_fn};
 
 use super::{CONNECT_TIMEOUT, KEEPALIVE};
 
@@ -22,7 +23,6 @@ pub async fn connect(
     tls: Arc<ClientConfig>,
     server_name: ServerName<'static>,
 ) -> Result<Channel, Error> {
-    let address: Arc<str> = address.into();
     // The URI only names the server in requests; where to connect to is decided below.
     let uri = format!("https://{}", server_name.to_str());
     let endpoint = Endpoint::from_shared(uri)?
@@ -32,13 +32,22 @@ pub async fn connect(
         .keep_alive_while_idle(true)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(2 * WINDOW_BYTES);
-    let connector = service_fn(move |_: Uri| {
+    endpoint.connect_with_connector(connector(address, tls, server_name)).await
+}
+
+/// How every connection to `address` is made, whatever address is asked for.
+pub fn connector(
+    address: &str,
+    tls: Arc<ClientConfig>,
+    server_name: ServerName<'static>,
+) -> impl Service<Uri, Response = TokioIo<TlsStream<TcpStream>>, Error = io::Error, Future: Send> + Send + use<> {
+    let address: Arc<str> = address.into();
+    service_fn(move |_: Uri| {
         let (address, tls, server_name) = (Arc::clone(&address), Arc::clone(&tls), server_name.clone());
         async move {
             let stream = TcpStream::connect(&*address).await?;
             let stream = TlsConnector::from(tls).connect(server_name, stream).await?;
             Ok::<_, io::Error>(TokioIo::new(stream))
         }
-    });
-    endpoint.connect_with_connector(connector).await
+    })
 }

@@ -1,0 +1,13 @@
+//! Compiles what KEDA's operator speaks to Rust: the client that asks it, and the server that stands for it in tests.
+
+use std::error::Error;
+
+const ROOT: &str = "../../proto";
+const FILE: &str = "keda/metrics.proto";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed={ROOT}/{FILE}");
+    let description = protox::compile([FILE], [ROOT])?;
+    tonic_prost_build::configure().compile_fds(description)?;
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! One question to another provider of the same API: `GET` on the path of `external.metrics.k8s.io`, in the adapter's own name.
+
+use std::path::Path;
+
+use api::external_metrics::{API_VERSION, ExternalMetricValueList};
+use form_urlencoded::byte_serialize;
+use http::{HeaderValue, Request, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper_util::client::legacy::Error as ClientError;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::Client;
+use kube::client::{Body, ClientBuilder};
+use kube::config::{AuthInfo, Config};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+
+use super::exchange::{ExchangeError, MOST_BYTES, chain, in_short, sources, values};
+use super::file::UpstreamSpec;
+use super::hops::HEADER;
+use super::link::CONNECT_TIMEOUT;
+use crate::answer::ExternalValue;
+use crate::ask::ExternalAsk;
+
+/// How such a provider is asked. Clones share everything.
+#[derive(Clone)]
+pub(super) struct Aggregated {
+    client: Client,
+    /// What its certificate must come from, as its file said.
+    authorities: Vec<u8>,
+}
+
+impl Aggregated {
+    /// `token`: the file with who we are.
+    pub(super) async fn open(spec: &UpstreamSpec, token: &Path) -> Result<Self, String> {
+        let authorities = read(spec).await?;
+        Ok(Self { client: client(spec, &authorities, token)?, authorities })
+    }
+
+    /// Whether the authorities are those in its file.
+    pub(super) async fn is_current(&self, spec: &UpstreamSpec) -> bool {
+        read(spec).await.is_ok_and(|read| read == self.authorities)
+    }
+
+    /// Asks once more if there was no connection, and not otherwise: then the question may have been heard.
+    pub(super) async fn exchange(
+        &self,
+        ask: &ExternalAsk,
+        hops: &HeaderValue,
+    ) -> Result<Vec<ExternalValue>, ExchangeError> {
+        let sent = match send(&self.client, ask, hops).await {
+            Err(error) if is_without_connection(&error) => send(&self.client, ask, hops).await,
+            sent => sent,
+        };
+        let (parts, body) = sent.map_err(|error| ExchangeError::Lost(chain(&error)))?.into_parts();
+        let body = Limited::new(body, MOST_BYTES).collect().await;
+        let bytes = body.map_err(|error| ExchangeError::Lost(chain(&*error)))?.to_bytes();
+        if parts.status.is_success() { values_in(ask, &bytes) } else { Err(refusal(parts.status, &bytes)) }
+    }
+}
+
+async fn read(spec: &UpstreamSpec) -> Result<Vec<u8>, String> {
+    let read = tokio::fs::read(&spec.ca_file).await;
+    read.map_err(|error| format!("cannot read {}: {error}", spec.ca_file.display()))
+}
+
+fn client(spec: &UpstreamSpec, authorities: &[u8], token: &Path) -> Result<Client, String> {
+    let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(authorities).collect();
+    let roots: Vec<CertificateDer<'_>> = roots.map_err(|error| format!("{}: {error}", spec.ca_file.display()))?;
+    if roots.is_empty() {
+        return Err(format!("{}: no certificate", spec.ca_file.display()));
+    }
+    let mut config = Config::new(spec.uri()?);
+    config.root_cert = Some(roots.iter().map(|certificate| certificate.to_vec()).collect());
+    config.tls_server_name = Some(spec.server_name()?);
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.default_retry = false;
+    // Read again every minute.
+    config.auth_info = AuthInfo { token_file: Some(token.display().to_string()), ..AuthInfo::default() };
+    Ok(ClientBuilder::try_from(config).map_err(|error| format!("no client: {error}"))?.build())
+}
+
+async fn send(client: &Client, ask: &ExternalAsk, hops: &HeaderValue) -> kube::Result<http::Response<Body>> {
+    let request = Request::get(path(ask)).header(HEADER, hops).header(http::header::ACCEPT, "application/json");
+    client.send(request.body(Body::empty()).map_err(kube::Error::HttpError)?).await
+}
+
+/// Neither part holds white space that would be encoded differently in a path and in a query.
+fn path(ask: &ExternalAsk) -> String {
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
+    let (namespace, metric) = (encoded(&ask.namespace), encoded(&ask.metric));
+    let path = format!("/apis/{API_VERSION}/namespaces/{namespace}/{metric}");
+    if ask.selector.requirements().is_empty() {
+        return path;
+    }
+    format!("{path}?labelSelector={}", encoded(&ask.selector.to_string()))
+}
+
+fn values_in(ask: &ExternalAsk, bytes: &[u8]) -> Result<Vec<ExternalValue>, ExchangeError> {
+    let list: ExternalMetricValueList =
+        serde_json::from_slice(bytes).map_err(|error| ExchangeError::Nonsense(error.to_string()))?;
+    values(ask, list.items)
+}
+
+fn refusal(code: StatusCode, bytes: &[u8]) -> ExchangeError {
+    let status: Option<Status> = serde_json::from_slice(bytes).ok();
+    let message = status.and_then(|status| status.message).filter(|message| !message.is_empty());
+    let message = message.unwrap_or_else(|| code.canonical_reason().unwrap_or("no reason").to_owned());
+    let message = in_short(&message);
+    match code.as_u16() {
+        404 => ExchangeError::NotFound(message),
+        400 => ExchangeError::BadRequest(message),
+        code @ (401 | 403) => ExchangeError::NoLeave { code, message },
+        code => ExchangeError::Code { code, message },
+    }
+}
+
+fn is_without_connection(error: &kube::Error) -> bool {
+    sources(error).any(|error| error.downcast_ref::<ClientError>().is_some_and(ClientError::is_connect))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(metric: &str, selector: &str) -> ExternalAsk {
+        let selector = selector.parse().unwrap();
+        ExternalAsk { namespace: "shop".to_owned(), metric: metric.to_owned(), selector }
+    }
+
+    #[test]
+    fn a_question_is_spelt_as_the_api_server_spells_it() {
+        let base = "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop";
+        assert_eq!(path(&ask("queue", "")), format!("{base}/queue"));
+        assert_eq!(path(&ask("a b|c", "x in (a, b)")), format!("{base}/a%20b%7Cc?labelSelector=x%20in%20%28a%2Cb%29"));
+    }
+
+    fn check(code: u16, body: &str, expected: &ExchangeError) {
+        let code = StatusCode::from_u16(code).unwrap();
+        let found = if code.is_success() {
+            values_in(&ask("queue", ""), body.as_bytes()).unwrap_err()
+        } else {
+            refusal(code, body.as_bytes())
+        };
+        assert_eq!(found, *expected, "{body}");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told_apart() {
+        let status = |message: &str| format!(r#"{{"kind": "Status", "message": "{message}"}}"#);
+        check(404, &status("no such metric"), &ExchangeError::NotFound("no such metric".to_owned()));
+        check(404, "plain", &ExchangeError::NotFound("Not Found".to_owned()));
+        check(403, &status("no"), &ExchangeError::NoLeave { code: 403, message: "no".to_owned() });
+        check(503, "", &ExchangeError::Code { code: 503, message: "Service Unavailable".to_owned() });
+        let none = "there are no values of the metric queue".to_owned();
+        check(200, r#"{"items": []}"#, &ExchangeError::NotFound(none));
+        let item = r#"{"metricName": "queue", "timestamp": "2026-01-01T00:00:00Z", "value": "?"}"#;
+        let nonsense = ExchangeError::Nonsense("a value is no quantity".to_owned());
+        check(200, &format!(r#"{{"items": [{item}]}}"#), &nonsense);
+        assert!(matches!(values_in(&ask("queue", ""), b"<html>"), Err(ExchangeError::Nonsense(_))));
+        assert!(matches!(refusal(StatusCode::BAD_GATEWAY, "x\n".repeat(1000).as_bytes()), ExchangeError::Code { .. }));
+    }
+
+    #[test]
+    fn values_are_taken_as_they_are_with_their_time() {
+        let body = r#"{"items": [{"metricName": "queue", "metricLabels": {"a": "b"}, "window": 60,
+            "timestamp": "2026-01-01T00:00:00Z", "value": "0.1m"}]}"#;
+        let found = values_in(&ask("queue", ""), body.as_bytes()).unwrap();
+        assert_eq!(found[0].at.to_string(), "2026-01-01T00:00:00Z");
+        assert_eq!(
+            (found[0].value.milli(), found[0].window_seconds),
+            (1, Some(60)),
+            "rounded up, as the autoscaler does"
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! What the file says about another provider.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::Uri;
+use runtime::GoDuration;
+use serde::{Deserialize, Deserializer};
+
+use super::{FileError, refuse};
+use crate::registration::OwnService;
+
+/// The autoscaler's question is answered within two seconds; what is left is for the answer that was had before.
+const LONGEST_TIMEOUT: Duration = Duration::from_millis(1800);
+/// The oldest answer that may stand in.
+const LONGEST_STALE: Duration = Duration::from_mins(10);
+
+/// Another provider of `external.metrics.k8s.io`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::routes) struct UpstreamSpec {
+    /// What routes call it.
+    pub(in crate::routes) name: String,
+    /// What it speaks.
+    #[serde(default)]
+    pub(in crate::routes) kind: Kind,
+    /// Its Service; or else its address.
+    pub(in crate::routes) service: Option<ServiceSpec>,
+    /// `https://` and host; instead of a Service.
+    pub(in crate::routes) url: Option<String>,
+    /// The name in its certificate, if it is not that of the Service or the address.
+    pub(in crate::routes) server_name: Option<String>,
+    /// The authorities (PEM) that its certificate comes from.
+    pub(in crate::routes) ca_file: PathBuf,
+    /// The certificate (PEM) that it is shown, which only KEDA's operator is.
+    pub(in crate::routes) cert_file: Option<PathBuf>,
+    /// The key of that certificate.
+    pub(in crate::routes) key_file: Option<PathBuf>,
+    /// How long an answer may take.
+    #[serde(default = "timeout", deserialize_with = "duration")]
+    pub(in crate::routes) timeout: Duration,
+    /// For how long the last answer stands in when there is none.
+    #[serde(default = "max_stale", deserialize_with = "duration")]
+    pub(in crate::routes) max_stale: Duration,
+}
+
+/// What a provider speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::routes) enum Kind {
+    /// The API itself, as behind API aggregation.
+    #[default]
+    Aggregated,
+    /// What KEDA's operator is asked by KEDA's own provider.
+    KedaGrpc,
+}
+
+/// A Service of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(in crate::routes) struct ServiceSpec {
+    pub(in crate::routes) namespace: String,
+    pub(in crate::routes) name: String,
+    /// That of the kind, if it is not given.
+    pub(in crate::routes) port: Option<u16>,
+}
+
+fn timeout() -> Duration {
+    LONGEST_TIMEOUT
+}
+
+fn max_stale() -> Duration {
+    Duration::from_secs(30)
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse::<GoDuration>().map(Duration::from).map_err(serde::de::Error::custom)
+}
+
+impl UpstreamSpec {
+    pub(in crate::routes) fn check(&self, own: &OwnService, field: impl Fn(&str) -> String) -> Result<(), FileError> {
+        match (&self.service, &self.url) {
+            (Some(service), None) => {
+                if (&service.namespace, &service.name) == (&own.namespace, &own.name) {
+                    return Err(refuse(field("service"), "this is the adapter itself"));
+                }
+            }
+            (None, Some(url)) => {
+                let uri: Uri = url.parse().map_err(|_| refuse(field("url"), format!("{url:?} is no address")))?;
+                let host = uri.host().filter(|_| uri.scheme_str() == Some("https"));
+                let Some(host) = host else {
+                    return Err(refuse(field("url"), "it does not begin with https:// and a host"));
+                };
+                if uri.path_and_query().is_some_and(|path| path != "/") {
+                    return Err(refuse(field("url"), "there may be no path in it"));
+                }
+                if own.names().iter().any(|name| host.trim_end_matches('.').eq_ignore_ascii_case(name)) {
+                    return Err(refuse(field("url"), "this is the adapter itself"));
+                }
+            }
+            _ => return Err(refuse(field("service"), "either service or url is needed, and not both")),
+        }
+        match (self.kind, &self.cert_file, &self.key_file) {
+            (Kind::Aggregated, None, None) | (Kind::KedaGrpc, Some(_), Some(_)) => {}
+            (Kind::Aggregated, ..) => return Err(refuse(field("certFile"), "only kind keda-grpc shows a certificate")),
+            (Kind::KedaGrpc, ..) => {
+                let why = "KEDA's operator demands a certificate: certFile and keyFile are needed";
+                return Err(refuse(field("certFile"), why));
+            }
+        }
+        if self.timeout.is_zero() || self.timeout > LONGEST_TIMEOUT {
+            let why = format!("it must be more than 0s and at most {}", GoDuration(LONGEST_TIMEOUT));
+            return Err(refuse(field("timeout"), why));
+        }
+        if self.max_stale > LONGEST_STALE {
+            return Err(refuse(field("maxStale"), format!("it must be at most {}", GoDuration(LONGEST_STALE))));
+        }
+        self.uri().map(drop).map_err(|why| refuse(field("service"), why))
+    }
+
+    /// Files without a folder are in this one.
+    pub(in crate::routes) fn look_in(&mut self, folder: &Path) {
+        let Self { ca_file, cert_file, key_file, .. } = self;
+        for path in [Some(ca_file), cert_file.as_mut(), key_file.as_mut()].into_iter().flatten() {
+            // One from the root on stays as it is.
+            *path = folder.join(&path);
+        }
+    }
+
+    /// Where it is.
+    pub(in crate::routes) fn uri(&self) -> Result<Uri, String> {
+        let text = match (&self.service, &self.url) {
+            (Some(ServiceSpec { namespace, name, port }), _) => {
+                format!("https://{name}.{namespace}.svc:{}", port.unwrap_or(self.kind.port()))
+            }
+            (None, url) => url.clone().unwrap_or_default(),
+        };
+        text.parse().map_err(|_| format!("{text:?} is no address"))
+    }
+
+    /// The name that its certificate must have.
+    pub(in crate::routes) fn server_name(&self) -> Result<String, String> {
+        if let Some(name) = &self.server_name {
+            return Ok(name.clone());
+        }
+        let uri = self.uri()?;
+        // An address of version 6 has no brackets in a certificate.
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        Ok(host.to_owned())
+    }
+}
+
+impl Kind {
+    fn port(self) -> u16 {
+        match self {
+            Self::Aggregated => 443,
+            Self::KedaGrpc => 9666,
+        }
+    }
+}

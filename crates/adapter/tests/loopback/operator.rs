@@ -1,0 +1,97 @@
+//! KEDA's operator: gRPC over mutual TLS, as KEDA serves it. Answers as it is told, hangs, dies and comes back.
+
+#[allow(unreachable_pub, clippy::pedantic)]
+mod proto {
+    tonic::include_proto!("api");
+}
+
+use std::sync::{Arc, Mutex};
+
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tonic::service::Routes;
+use tonic::{Code, Request, Response, Status};
+
+use crate::authority::{Authority, Says};
+use crate::provider::Door;
+use crate::stage::tls_for;
+use proto::metrics_service_server::{MetricsService, MetricsServiceServer};
+use proto::{ExternalMetricValue, ExternalMetricValueList, Quantity, ScaledObjectRef, Time};
+
+/// What it does with a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    /// Answers with this quantity.
+    With(&'static str),
+    /// Answers with so many values.
+    WithMany(usize),
+    /// Says that it has none.
+    Refuses(Code, &'static str),
+    /// Does not answer.
+    Hangs,
+}
+
+/// The `ScaledObject`, its namespace, and the metric.
+pub(crate) type Question = (String, String, String);
+
+struct Known {
+    replies: watch::Sender<Replies>,
+    asked: Mutex<Vec<Question>>,
+}
+
+/// A running one; it ends when dropped.
+pub(crate) struct Operator {
+    pub(crate) door: Door,
+    /// Signs its own certificate and those of its clients.
+    pub(crate) authority: Authority,
+    known: Arc<Known>,
+    _folder: TempDir,
+}
+
+impl Operator {
+    pub(crate) async fn start(replies: Replies) -> Self {
+        let known = Arc::new(Known { replies: watch::Sender::new(replies), asked: Mutex::default() });
+        let authority = Authority::new("keda");
+        let folder = tempfile::tempdir().unwrap();
+        let says = Says { common_name: "keda-operator", purposes: &[], ..Says::default() };
+        let tls = tls_for(&folder, &authority.issue(&says), Some(&authority)).await;
+        let router = Routes::new(MetricsServiceServer::from_arc(Arc::clone(&known))).into_axum_router();
+        let door = Door::before(router, &tls, true).await;
+        Self { door, authority, known, _folder: folder }
+    }
+
+    pub(crate) fn now(&self, replies: Replies) {
+        self.known.replies.send_replace(replies);
+    }
+
+    /// The questions since the last time.
+    pub(crate) fn asked(&self) -> Vec<Question> {
+        std::mem::take(&mut self.known.asked.lock().unwrap())
+    }
+}
+
+#[tonic::async_trait]
+impl MetricsService for Known {
+    async fn get_metrics(
+        &self,
+        request: Request<ScaledObjectRef>,
+    ) -> Result<Response<ExternalMetricValueList>, Status> {
+        let ScaledObjectRef { name, namespace, metric_name } = request.into_inner();
+        self.asked.lock().unwrap().push((name, namespace, metric_name));
+        let replies = *self.replies.subscribe().wait_for(|replies| *replies != Replies::Hangs).await.unwrap();
+        let (text, count) = match replies {
+            Replies::With(text) => (text, 1),
+            Replies::WithMany(count) => ("1", count),
+            Replies::Refuses(code, message) => return Err(Status::new(code, message)),
+            Replies::Hangs => return Err(Status::internal("it hangs no more")),
+        };
+        let value = ExternalMetricValue {
+            metric_name: "s0-cron".to_owned(),
+            metric_labels: [("of".to_owned(), "keda".to_owned())].into(),
+            timestamp: Some(Time { seconds: 1_767_225_600, nanos: 0 }),
+            window: None,
+            value: Some(Quantity { text: text.to_owned() }),
+        };
+        Ok(Response::new(ExternalMetricValueList { items: vec![value; count] }))
+    }
+}
