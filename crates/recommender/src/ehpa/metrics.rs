@@ -1,16 +1,23 @@
 //! The metrics of the autoscaler that an effective autoscaler owns: the user's own, then what is expected of each of them, then the clock.
 //!
 //! The largest wins, so what is measured is the floor of what is expected. What is expected joins when it is there, since a metric that fails keeps
-//! the autoscaler from scaling down; for the same reason it stays when it is not there any more, which Crane's does not. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
+//! the autoscaler from scaling down; for the same reason it stays when it is not there any more, which Crane's does not, unless it is sure that it
+//! cannot be there. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
 
 use std::collections::BTreeSet;
 
-use api::effective_hpa::{ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, TargetKind};
+use api::condition::Holds;
+use api::effective_hpa::{ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, TargetKind};
 use api::sizing_policy::LabelSelector;
+use jiff::SignedDuration;
 use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
 use model::{Quantity, ResourceName};
 
 use super::{Problem, Seen, average, crons, names};
+use crate::predict::UNREAD;
+
+/// So long a workload keeps its size for a prediction that does not follow from its history any more.
+const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
 
 /// A metric that can be predicted.
 pub(super) struct Predictable<'a> {
@@ -72,7 +79,7 @@ pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
 }
 
 /// Whether there is exactly one series for the whole window; or there was, and nothing reaches as far now. Then the adapter says
-/// so, and the workload keeps its size for as long.
+/// so, and the workload keeps its size until there is one again, or it is sure that there will be none.
 fn is_expected(seen: &Seen, identifier: &str) -> bool {
     if !super::forecast::is_on(seen.object) {
         return false;
@@ -82,8 +89,19 @@ fn is_expected(seen: &Seen, identifier: &str) -> bool {
     match metrics.find(|metric| metric.resource_identifier == identifier) {
         Some(metric) if metric.prediction.len() > 1 => false,
         Some(metric) if metric.ready && metric.prediction.len() == 1 => true,
-        Some(_) | None => before(seen, identifier).is_some(),
+        Some(_) | None => before(seen, identifier).is_some() && !is_given_up(seen),
     }
+}
+
+/// Whether the history was read, and for a while nothing followed from it: too little is left of it, or nothing repeats any more. Where it cannot be
+/// read nothing is known, however long that takes.
+fn is_given_up(seen: &Seen) -> bool {
+    let conditions = seen.prediction.and_then(|prediction| prediction.status.as_ref()).map(|status| &status.conditions);
+    let ready = conditions.into_iter().flatten().find(|condition| condition.kind == READY);
+    ready.is_some_and(|ready| {
+        let since = seen.now.duration_since(ready.last_transition_time.0);
+        ready.status == Holds::False && !ready.message.contains(UNREAD) && since > HOLDS_STILL
+    })
 }
 
 /// The amount per pod that a predicted total is divided by.

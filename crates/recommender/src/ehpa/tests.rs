@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use api::condition::Holds;
 use api::effective_hpa::{self, EffectiveHorizontalPodAutoscaler};
 use api::prediction::{self, TimeSeriesPrediction};
 use cluster::{Container, ObjectKey, Phase, Pod, Resources, Whole};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::{Cpu, Labels, Memory};
 use serde_json::{Value, json};
 
@@ -235,6 +237,21 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
     check(stage(), 2);
     check(stage().predicted(&[("resource.cpu", true, 2)]), 1);
     check(Stage::new(&json!({"prediction": null})), 1);
+
+    // Nothing follows from its history, or nobody can read that, since then.
+    let unready = |since: &str, message: &str| {
+        let mut stage = stage().predicted(&[("resource.cpu", false, 0)]);
+        let status = stage.prediction.as_mut().and_then(|prediction| prediction.status.as_mut()).expect("a status");
+        status.conditions[0].status = Holds::False;
+        message.clone_into(&mut status.conditions[0].message);
+        status.conditions[0].last_transition_time = Time(since.parse().expect("a time"));
+        stage
+    };
+    let little = "not all metric predicted: resource.cpu: too little history: there is 1h of it, and 2d is needed";
+    check(unready("2025-12-31T23:00:11Z", little), 2);
+    check(unready("2025-12-31T23:00:09Z", little), 1);
+    let unread = "not all metric predicted: resource.cpu: the history cannot be read: Prometheus does not answer";
+    check(unready("2025-12-01T00:00:00Z", unread), 2);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::job::Job;
 use super::points::{read, thin};
 
 /// How it is said that a history is out of reach.
-pub(super) const UNREAD: &str = "the history cannot be read";
+pub(crate) const UNREAD: &str = "the history cannot be read";
 
 /// What is known of one object.
 #[derive(Clone, Debug, PartialEq)]
