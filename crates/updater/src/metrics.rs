@@ -3,23 +3,29 @@
 //!
 //! Upstream never forgets the series of an object; here they go with it, those of all its size classes.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod classes;
+mod reasons;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
-use api::vpa::UpdateMode;
 use cluster::{ObjectKey, View};
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-use crate::decide::{Act, Halt, Hold, Outcome, Plan, SkipReason, What};
+use crate::decide::{Act, Halt, Outcome, Plan, What};
+use classes::{Class, LARGEST, mode, size_class};
+use reasons::{
+    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, held, held_object, resize_failure, skipped,
+};
+
+pub(crate) use classes::Classes;
 
 const STEP_BUCKETS: [f64; 23] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 120.0,
     150.0, 240.0, 300.0,
 ];
-/// Objects are counted by the number of their pods, as a power of two, up to this.
-const LARGEST: u32 = 20;
-
 /// All metrics of the updater. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -41,23 +47,6 @@ pub struct Metrics {
     flying: IntGauge,
     waiting: IntGauge,
     steps: HistogramVec,
-}
-
-/// What the labels of an object are.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Class {
-    size: String,
-    mode: &'static str,
-}
-
-/// The labels of objects when they last had pods, those that they ever had, and what was done to their pods since the round
-/// began.
-#[derive(Debug, Default)]
-pub(crate) struct Classes {
-    of: BTreeMap<ObjectKey, Class>,
-    known: BTreeMap<ObjectKey, BTreeSet<Class>>,
-    evicted: BTreeSet<ObjectKey>,
-    resized: BTreeSet<ObjectKey>,
 }
 
 impl Metrics {
@@ -284,165 +273,12 @@ impl Metrics {
         zero(&self.with_resized);
     }
 }
-
-const EVICTION_ERROR: &str = "EvictionError";
-const RESIZE_ERROR: &str = "InPlaceUpdateError";
-const RESIZE_INFEASIBLE: &str = "InPlaceUpdateInfeasible";
-const UNBOOST_ERROR: &str = "UnboostError";
-
-fn resize_failure(act: &Act, outcome: &Outcome) -> &'static str {
-    match outcome {
-        _ if act.why == crate::decide::Why::BoostExpired => UNBOOST_ERROR,
-        Outcome::Infeasible => RESIZE_INFEASIBLE,
-        _ => RESIZE_ERROR,
-    }
-}
-
-fn skipped(reason: SkipReason) -> &'static str {
-    match reason {
-        SkipReason::NoRoom => "no_room",
-        SkipReason::DisruptionBudget => "disruption_budget",
-        SkipReason::SeveralBudgets => "several_budgets",
-        SkipReason::BackingOff => "backing_off",
-        SkipReason::InVain => "in_vain",
-        SkipReason::Requirements => "requirements",
-        SkipReason::KnownInfeasible => "known_infeasible",
-        SkipReason::AlreadyAsked => "already_asked",
-        SkipReason::QosClass => "qos_class",
-        SkipReason::Refused => "refused",
-        SkipReason::Reverted => "reverted",
-    }
-}
-
-fn held_object(hold: &Hold) -> &'static str {
-    match hold {
-        Hold::Frozen => "frozen",
-        Hold::OutsideWindow { .. } => "outside_window",
-        Hold::UnreadableWindow(_) => "unreadable_window",
-    }
-}
-
-fn held(halt: Halt) -> &'static str {
-    match halt {
-        Halt::Stopped => "stopped",
-        Halt::WebhookGone => "webhook_gone",
-        Halt::ViewStale => "view_stale",
-    }
-}
-
-/// The logarithm to base two, rounded down.
-fn size_class(pods: usize) -> u32 {
-    pods.checked_ilog2().unwrap_or(0).min(LARGEST)
-}
-
-fn mode(mode: Option<UpdateMode>) -> &'static str {
-    match mode {
-        Some(UpdateMode::Off) => "Off",
-        Some(UpdateMode::Initial) => "Initial",
-        Some(UpdateMode::InPlaceOrRecreate) => "InPlaceOrRecreate",
-        Some(UpdateMode::InPlace) => "InPlace",
-        Some(UpdateMode::Auto) => "Auto",
-        None | Some(UpdateMode::Recreate) => "Recreate",
-    }
-}
-
 fn count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 fn zero(gauge: &IntGaugeVec) {
-    for power in 0..=LARGEST {
-        let power = power.to_string();
-        if power != LARGEST.to_string() {
-            gauge.with_label_values(&[&power]).set(0);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use cluster::Autoscaler;
-    use prometheus::proto::MetricFamily;
-    use serde_json::json;
-
-    use super::*;
-    use crate::decide::{Disruption, Tally, Why};
-
-    fn web() -> ObjectKey {
-        ObjectKey::new("shop", "web")
-    }
-
-    fn plan(pods: usize) -> Plan {
-        let tally = Tally { autoscaler: web(), controlled: pods, evictable: pods, resizable: 0 };
-        Plan { tallies: vec![tally], ..Plan::default() }
-    }
-
-    fn eviction() -> Act {
-        Act {
-            autoscaler: web(),
-            pod: ObjectKey::new("shop", "web-0"),
-            pod_uid: "uid".to_owned(),
-            what: What::Evict,
-            why: Why::Drift,
-            recommendation: Arc::default(),
-            disruption: Disruption::Eviction,
-        }
-    }
-
-    /// How many evictions all series together count, and how many series there are.
-    fn evictions(metrics: &Metrics) -> (f64, usize) {
-        let families = metrics.evicted.collect();
-        let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
-        (series.iter().map(|series| series.get_counter().get_value()).sum(), series.len())
-    }
-
-    #[test]
-    fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods() {
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-            "metadata": {"namespace": "shop", "name": "web"},
-            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-        });
-        let object = api::vpa::parse(object).expect("an autoscaler");
-        let mut view = View::default();
-        view.autoscalers.apply(Arc::new(Autoscaler { key: web(), object }));
-        let metrics = Metrics::register(&Registry::new()).expect("names are valid");
-        let mut classes = Classes::default();
-        let done = Outcome::Accepted { generation: None };
-
-        metrics.planned(&plan(2), &view, &mut classes);
-        metrics.acted(&eviction(), &done, &mut classes);
-        metrics.planned(&plan(1), &view, &mut classes);
-        metrics.planned(&Plan::default(), &view, &mut classes);
-        metrics.acted(&eviction(), &done, &mut classes);
-        assert_eq!(evictions(&metrics), (2.0, 2));
-
-        metrics.planned(&Plan::default(), &View::default(), &mut classes);
-        assert_eq!(evictions(&metrics), (0.0, 0));
-    }
-
-    #[test]
-    fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
-        let registry = Registry::new();
-        let metrics = Metrics::register(&registry).expect("names are valid");
-        let shown = || {
-            let families = registry.gather();
-            let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
-            let sum: f64 =
-                series.iter().map(|series| series.get_counter().get_value() + series.get_gauge().get_value()).sum();
-            (sum, series.len())
-        };
-        let before = shown();
-        let mut classes = Classes::default();
-        metrics.planned(&plan(2), &View::default(), &mut classes);
-        classes.of.insert(web(), Class { size: "1".to_owned(), mode: "Recreate" });
-        metrics.acted(&eviction(), &Outcome::Accepted { generation: None }, &mut classes);
-        metrics.held(Some(Halt::Stopped));
-        metrics.queue(1, 1);
-        assert_ne!(shown(), before);
-        metrics.stand_down();
-        assert_eq!(shown(), before);
+    for power in 0..LARGEST {
+        gauge.with_label_values(&[&power.to_string()]).set(0);
     }
 }

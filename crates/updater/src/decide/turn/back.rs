@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Member, REFUSED_PAUSE, Resize, Turn};
+use super::resize::{REFUSED_PAUSE, Resize};
+use super::{Member, Turn};
 use crate::decide::act::{Act, What, Why};
 use crate::decide::ledger::Ledger;
 use crate::decide::resizing::Resizing;

@@ -1,0 +1,48 @@
+//! Why something failed or is not done, as labels.
+
+use crate::decide::{Act, Halt, Hold, Outcome, SkipReason, Why};
+
+pub(super) const EVICTION_ERROR: &str = "EvictionError";
+pub(super) const RESIZE_ERROR: &str = "InPlaceUpdateError";
+pub(super) const RESIZE_INFEASIBLE: &str = "InPlaceUpdateInfeasible";
+pub(super) const UNBOOST_ERROR: &str = "UnboostError";
+
+pub(super) fn resize_failure(act: &Act, outcome: &Outcome) -> &'static str {
+    match outcome {
+        _ if act.why == Why::BoostExpired => UNBOOST_ERROR,
+        Outcome::Infeasible => RESIZE_INFEASIBLE,
+        _ => RESIZE_ERROR,
+    }
+}
+
+pub(super) fn skipped(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::NoRoom => "no_room",
+        SkipReason::DisruptionBudget => "disruption_budget",
+        SkipReason::SeveralBudgets => "several_budgets",
+        SkipReason::BackingOff => "backing_off",
+        SkipReason::InVain => "in_vain",
+        SkipReason::Requirements => "requirements",
+        SkipReason::KnownInfeasible => "known_infeasible",
+        SkipReason::AlreadyAsked => "already_asked",
+        SkipReason::QosClass => "qos_class",
+        SkipReason::Refused => "refused",
+        SkipReason::Reverted => "reverted",
+    }
+}
+
+pub(super) fn held_object(hold: &Hold) -> &'static str {
+    match hold {
+        Hold::Frozen => "frozen",
+        Hold::OutsideWindow { .. } => "outside_window",
+        Hold::UnreadableWindow(_) => "unreadable_window",
+    }
+}
+
+pub(super) fn held(halt: Halt) -> &'static str {
+    match halt {
+        Halt::Stopped => "stopped",
+        Halt::WebhookGone => "webhook_gone",
+        Halt::ViewStale => "view_stale",
+    }
+}

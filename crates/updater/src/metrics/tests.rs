@@ -1,0 +1,86 @@
+//! What is counted as objects and their pods come and go, and as the lead does.
+
+use std::sync::Arc;
+
+use cluster::Autoscaler;
+use prometheus::proto::MetricFamily;
+use serde_json::json;
+
+use super::*;
+use crate::decide::{Disruption, Tally, Why};
+
+fn web() -> ObjectKey {
+    ObjectKey::new("shop", "web")
+}
+
+fn plan(pods: usize) -> Plan {
+    let tally = Tally { autoscaler: web(), controlled: pods, evictable: pods, resizable: 0 };
+    Plan { tallies: vec![tally], ..Plan::default() }
+}
+
+fn eviction() -> Act {
+    Act {
+        autoscaler: web(),
+        pod: ObjectKey::new("shop", "web-0"),
+        pod_uid: "uid".to_owned(),
+        what: What::Evict,
+        why: Why::Drift,
+        recommendation: Arc::default(),
+        disruption: Disruption::Eviction,
+    }
+}
+
+/// How many evictions all series together count, and how many series there are.
+fn evictions(metrics: &Metrics) -> (f64, usize) {
+    let families = metrics.evicted.collect();
+    let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
+    (series.iter().map(|series| series.get_counter().get_value()).sum(), series.len())
+}
+
+#[test]
+fn what_was_counted_stays_for_as_long_as_the_object_whatever_becomes_of_its_pods() {
+    let object = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+        "metadata": {"namespace": "shop", "name": "web"},
+        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+    });
+    let object = api::vpa::parse(object).expect("an autoscaler");
+    let mut view = View::default();
+    view.autoscalers.apply(Arc::new(Autoscaler { key: web(), object }));
+    let metrics = Metrics::register(&Registry::new()).expect("names are valid");
+    let mut classes = Classes::default();
+    let done = Outcome::Accepted { generation: None };
+
+    metrics.planned(&plan(2), &view, &mut classes);
+    metrics.acted(&eviction(), &done, &mut classes);
+    metrics.planned(&plan(1), &view, &mut classes);
+    metrics.planned(&Plan::default(), &view, &mut classes);
+    metrics.acted(&eviction(), &done, &mut classes);
+    assert_eq!(evictions(&metrics), (2.0, 2));
+
+    metrics.planned(&Plan::default(), &View::default(), &mut classes);
+    assert_eq!(evictions(&metrics), (0.0, 0));
+}
+
+#[test]
+fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
+    let registry = Registry::new();
+    let metrics = Metrics::register(&registry).expect("names are valid");
+    let shown = || {
+        let families = registry.gather();
+        let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
+        let sum: f64 =
+            series.iter().map(|series| series.get_counter().get_value() + series.get_gauge().get_value()).sum();
+        (sum, series.len())
+    };
+    let before = shown();
+    let mut classes = Classes::default();
+    metrics.planned(&plan(2), &View::default(), &mut classes);
+    classes.of.insert(web(), Class { size: "1".to_owned(), mode: "Recreate" });
+    metrics.acted(&eviction(), &Outcome::Accepted { generation: None }, &mut classes);
+    metrics.held(Some(Halt::Stopped));
+    metrics.queue(1, 1);
+    assert_ne!(shown(), before);
+    metrics.stand_down();
+    assert_eq!(shown(), before);
+}
