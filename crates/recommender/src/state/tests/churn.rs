@@ -1,6 +1,12 @@
 //! A thousand rounds in which every pod is replaced by one of another name with other labels: nothing piles up.
 
-use super::*;
+use std::sync::Arc;
+
+use cluster::{ObjectKey, Pod};
+use model::Labels;
+
+use super::shop::{Cluster, at, autoscaler, pod};
+use crate::state::State;
 
 /// Two rounds per hour, so that the last ones are past the eight days that history is kept.
 const ROUNDS: i64 = 1000;

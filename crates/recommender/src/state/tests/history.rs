@@ -2,12 +2,16 @@
 //! recommender had recorded it itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use model::Series;
+use cluster::ObjectKey;
+use model::{ContainerRef, Cpu, Memory, Sample, Series};
+use sources::ContainerUsage;
 use sources::prometheus::{ContainerSeries, PodLabels};
 
-use super::*;
+use super::shop::{Cluster, MI, at, autoscaler, pod};
 use crate::history::{Gap, Rebuild, Resource};
+use crate::state::Decision;
 
 /// Recording begins here, after five days of history.
 const START: i64 = 5 * 24 * 3600;

@@ -1,8 +1,14 @@
 //! Kills for want of memory: each counts once, however it is seen and whenever the pod is taken over.
 
-use cluster::{ContainerState, ContainerStatus, Termination};
+use std::sync::Arc;
 
-use super::*;
+use cluster::{ContainerState, ContainerStatus, ObjectKey, OomKill, Pod, Resources, Termination};
+use model::{Cpu, Memory};
+use serde_json::json;
+use sizing::Config;
+
+use super::shop::{Cluster, MI, at, autoscaler, pod};
+use crate::state::{KillCount, State};
 
 const DAY: i64 = 24 * 3600;
 

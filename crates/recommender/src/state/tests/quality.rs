@@ -1,8 +1,14 @@
 //! What samples and kills are held against.
 
-use api::vpa::UpdateMode;
+use std::sync::Arc;
 
-use super::*;
+use api::vpa::UpdateMode;
+use cluster::{Autoscaler, ObjectKey, OomKill};
+use model::{ContainerRef, Cpu, Memory, Sample};
+use serde_json::json;
+use sources::ContainerUsage;
+
+use super::shop::{Cluster, MI, at, autoscaler, pod};
 
 fn container(pod: &str, container: &str) -> ContainerRef {
     ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: container.to_owned() }

@@ -1,10 +1,13 @@
 //! Decisions and explanations of a state that holds recommendations to what can be scheduled.
 
-use cluster::{Node, Placement};
-use model::{Cap, Recommendation, ResourceList};
+use std::sync::Arc;
 
-use super::*;
+use cluster::{Node, ObjectKey, Placement, Pod, Resources};
+use model::{Bound, Cap, ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList};
+
+use super::shop::{Cluster, MI, at, pod};
 use crate::schedulable::Settings;
+use crate::state::Decision;
 
 /// A workload that uses a quarter of a core, on a node that has 200m left.
 fn cramped() -> Cluster {

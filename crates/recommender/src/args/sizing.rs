@@ -1,0 +1,238 @@
+//! Flags that say how large a container should be: upstream's names and defaults.
+
+use anyhow::Context as _;
+use model::{Quantity, ResourceList, ResourceName};
+use runtime::{FeatureGates, Gate, GoDuration, Stage};
+use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
+
+/// Lets autoscalers set their own memory rules.
+const PER_AUTOSCALER_RULES: &str = "PerVPAConfig";
+
+/// The gates that all programs of the suite know. The others concern the updater and the webhook.
+const GATES: [Gate; 3] = [
+    Gate { name: "CPUStartupBoost", stage: Stage::Alpha, default: false },
+    Gate { name: "InPlace", stage: Stage::Alpha, default: false },
+    Gate { name: PER_AUTOSCALER_RULES, stage: Stage::Alpha, default: false },
+];
+
+/// Flags that say how large a container should be.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SizingArgs {
+    /// Share of usage that is added as a safety margin.
+    #[arg(long, default_value_t = 0.15, value_name = "FRACTION")]
+    pub recommendation_margin_fraction: f64,
+    /// The least CPU of a pod, in millicores, shared evenly by its containers.
+    #[arg(long, default_value_t = 25.0, value_name = "MILLICORES")]
+    pub pod_recommendation_min_cpu_millicores: f64,
+    /// The least memory of a pod, in MiB, shared evenly by its containers.
+    #[arg(long, default_value_t = 250.0, value_name = "MIB")]
+    pub pod_recommendation_min_memory_mb: f64,
+    /// Percentile of CPU usage that becomes the target.
+    #[arg(long, default_value_t = 0.9, value_name = "FRACTION")]
+    pub target_cpu_percentile: f64,
+    /// Percentile of CPU usage that becomes the lower bound.
+    #[arg(long, default_value_t = 0.5, value_name = "FRACTION")]
+    pub recommendation_lower_bound_cpu_percentile: f64,
+    /// Percentile of CPU usage that becomes the upper bound.
+    #[arg(long, default_value_t = 0.95, value_name = "FRACTION")]
+    pub recommendation_upper_bound_cpu_percentile: f64,
+    /// Percentile of memory peaks that becomes the target.
+    #[arg(long, default_value_t = 0.9, value_name = "FRACTION")]
+    pub target_memory_percentile: f64,
+    /// Percentile of memory peaks that becomes the lower bound.
+    #[arg(long, default_value_t = 0.5, value_name = "FRACTION")]
+    pub recommendation_lower_bound_memory_percentile: f64,
+    /// Percentile of memory peaks that becomes the upper bound.
+    #[arg(long, default_value_t = 0.95, value_name = "FRACTION")]
+    pub recommendation_upper_bound_memory_percentile: f64,
+    /// How much history gives a confidence of one in the bounds of CPU.
+    #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
+    pub confidence_interval_cpu: GoDuration,
+    /// How much history gives a confidence of one in the bounds of memory.
+    #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
+    pub confidence_interval_memory: GoDuration,
+    /// How long it takes until CPU usage counts half.
+    #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
+    pub cpu_histogram_decay_half_life: GoDuration,
+    /// How long it takes until a memory peak counts half.
+    #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
+    pub memory_histogram_decay_half_life: GoDuration,
+    /// Length of the window of which only the memory peak counts.
+    #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
+    pub memory_aggregation_interval: GoDuration,
+    /// After how many such windows without usage history is dropped.
+    #[arg(long, default_value_t = 8, value_name = "COUNT")]
+    pub memory_aggregation_interval_count: i64,
+    /// A kill for want of memory counts as a peak of this many times the memory.
+    #[arg(long, default_value_t = 1.2, value_name = "RATIO")]
+    pub oom_bump_up_ratio: f64,
+    /// A kill for want of memory counts as a peak at least this much above the memory, in bytes.
+    #[arg(long, default_value_t = 104_857_600.0, value_name = "BYTES")]
+    pub oom_min_bump_up_bytes: f64,
+    /// Deprecated: write memory with two decimals and a binary suffix.
+    #[arg(long)]
+    pub humanize_memory: bool,
+    /// Round CPU up to a multiple of this.
+    #[arg(long, default_value_t = 1, value_name = "MILLICORES")]
+    pub round_cpu_millicores: i64,
+    /// Round memory up to a multiple of this.
+    #[arg(long, default_value_t = 1, value_name = "BYTES")]
+    pub round_memory_bytes: i64,
+    /// Heed the annotation vpa-post-processor.kubernetes.io/CONTAINER_integerCPU, which asks for whole cores.
+    #[arg(long)]
+    pub cpu_integer_post_processor_enabled: bool,
+    /// Recommend the minimum for containers of which nothing was measured. Without it they get no recommendation.
+    #[arg(long, default_value_t = true)]
+    pub minimum_without_usage: bool,
+    /// The most CPU recommended for one container; 0 sets no limit.
+    #[arg(long, default_value = "0", value_name = "QUANTITY")]
+    pub container_recommendation_max_allowed_cpu: Quantity,
+    /// The most memory recommended for one container; 0 sets no limit.
+    #[arg(long, default_value = "0", value_name = "QUANTITY")]
+    pub container_recommendation_max_allowed_memory: Quantity,
+}
+
+impl SizingArgs {
+    /// The settings of sizing. `gates` as in `--feature-gates`.
+    pub fn config(self, gates: &str) -> anyhow::Result<Config> {
+        let gates = FeatureGates::parse(&GATES, gates).context("--feature-gates")?;
+        let Self {
+            recommendation_margin_fraction,
+            pod_recommendation_min_cpu_millicores,
+            pod_recommendation_min_memory_mb,
+            target_cpu_percentile,
+            recommendation_lower_bound_cpu_percentile,
+            recommendation_upper_bound_cpu_percentile,
+            target_memory_percentile,
+            recommendation_lower_bound_memory_percentile,
+            recommendation_upper_bound_memory_percentile,
+            confidence_interval_cpu,
+            confidence_interval_memory,
+            cpu_histogram_decay_half_life,
+            memory_histogram_decay_half_life,
+            memory_aggregation_interval,
+            memory_aggregation_interval_count,
+            oom_bump_up_ratio,
+            oom_min_bump_up_bytes,
+            humanize_memory,
+            round_cpu_millicores,
+            round_memory_bytes,
+            cpu_integer_post_processor_enabled,
+            minimum_without_usage,
+            container_recommendation_max_allowed_cpu,
+            container_recommendation_max_allowed_memory,
+        } = self;
+        if humanize_memory {
+            tracing::warn!("--humanize-memory is deprecated; use --round-memory-bytes");
+        }
+        let max_allowed = [
+            (ResourceName::Cpu, container_recommendation_max_allowed_cpu),
+            (ResourceName::Memory, container_recommendation_max_allowed_memory),
+        ];
+        Ok(Config {
+            margin_fraction: recommendation_margin_fraction,
+            pod_min_cpu_millicores: pod_recommendation_min_cpu_millicores,
+            pod_min_memory_mib: pod_recommendation_min_memory_mb,
+            cpu_percentiles: Percentiles {
+                target: target_cpu_percentile,
+                lower_bound: recommendation_lower_bound_cpu_percentile,
+                upper_bound: recommendation_upper_bound_cpu_percentile,
+            },
+            memory_percentiles: Percentiles {
+                target: target_memory_percentile,
+                lower_bound: recommendation_lower_bound_memory_percentile,
+                upper_bound: recommendation_upper_bound_memory_percentile,
+            },
+            cpu_confidence_interval_ns: nanoseconds(confidence_interval_cpu),
+            memory_confidence_interval_ns: nanoseconds(confidence_interval_memory),
+            cpu_half_life_ns: nanoseconds(cpu_histogram_decay_half_life),
+            memory_half_life_ns: nanoseconds(memory_histogram_decay_half_life),
+            memory: MemoryRules {
+                interval_ns: nanoseconds(memory_aggregation_interval),
+                interval_count: memory_aggregation_interval_count,
+                oom_bump_up_ratio,
+                oom_min_bump_up_bytes,
+            },
+            per_autoscaler_rules: gates.enabled(PER_AUTOSCALER_RULES),
+            humanize_memory,
+            round_cpu_millicores,
+            round_memory_bytes,
+            integer_cpu: cpu_integer_post_processor_enabled,
+            without_usage: if minimum_without_usage { WithoutUsage::Minimum } else { WithoutUsage::Nothing },
+            max_allowed: max_allowed.into_iter().filter(|(_, most)| !most.is_zero()).collect::<ResourceList>(),
+        })
+    }
+}
+
+/// A duration from the command line has at most 2^63 - 1 nanoseconds.
+fn nanoseconds(duration: GoDuration) -> i64 {
+    i64::try_from(duration.0.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Args;
+    use crate::args::tests::parse;
+
+    fn config(line: &str) -> anyhow::Result<Config> {
+        let Args { sizing, feature_gates, .. } = parse(line).map_err(anyhow::Error::msg)?;
+        sizing.config(&feature_gates)
+    }
+
+    fn check(line: &str, change: impl FnOnce(&mut Config)) {
+        let mut expected = Config::default();
+        change(&mut expected);
+        assert_eq!(config(line).expect(line), expected, "{line}");
+    }
+
+    #[test]
+    fn defaults_are_upstreams() {
+        check("", |_| ());
+    }
+
+    #[test]
+    fn each_flag_reaches_its_setting() {
+        check("--recommendation-margin-fraction=0.2", |config| config.margin_fraction = 0.2);
+        check("--pod-recommendation-min-cpu-millicores=15", |config| config.pod_min_cpu_millicores = 15.0);
+        check("--pod-recommendation-min-memory-mb=100", |config| config.pod_min_memory_mib = 100.0);
+        check("--target-cpu-percentile=0.8", |config| config.cpu_percentiles.target = 0.8);
+        check("--recommendation-lower-bound-cpu-percentile=0.4", |config| config.cpu_percentiles.lower_bound = 0.4);
+        check("--recommendation-upper-bound-cpu-percentile=0.99", |config| config.cpu_percentiles.upper_bound = 0.99);
+        check("--target-memory-percentile=0.8", |config| config.memory_percentiles.target = 0.8);
+        check("--recommendation-lower-bound-memory-percentile=0.4", |config| {
+            config.memory_percentiles.lower_bound = 0.4;
+        });
+        check("--recommendation-upper-bound-memory-percentile=0.99", |config| {
+            config.memory_percentiles.upper_bound = 0.99;
+        });
+        check("--confidence-interval-cpu=1s", |config| config.cpu_confidence_interval_ns = 1_000_000_000);
+        check("--confidence-interval-memory=1s", |config| config.memory_confidence_interval_ns = 1_000_000_000);
+        check("--cpu-histogram-decay-half-life=1s", |config| config.cpu_half_life_ns = 1_000_000_000);
+        check("--memory-histogram-decay-half-life=1s", |config| config.memory_half_life_ns = 1_000_000_000);
+        check("--memory-aggregation-interval=1s", |config| config.memory.interval_ns = 1_000_000_000);
+        check("--memory-aggregation-interval-count=4", |config| config.memory.interval_count = 4);
+        check("--oom-bump-up-ratio=1.5", |config| config.memory.oom_bump_up_ratio = 1.5);
+        check("--oom-min-bump-up-bytes=1e6", |config| config.memory.oom_min_bump_up_bytes = 1e6);
+        check("--humanize-memory", |config| config.humanize_memory = true);
+        check("--round-cpu-millicores=50", |config| config.round_cpu_millicores = 50);
+        check("--round-memory-bytes=1024", |config| config.round_memory_bytes = 1024);
+        check("--cpu-integer-post-processor-enabled", |config| config.integer_cpu = true);
+        check("--minimum-without-usage=false", |config| config.without_usage = WithoutUsage::Nothing);
+        check("--feature-gates=PerVPAConfig=true", |config| config.per_autoscaler_rules = true);
+        check("--feature-gates=InPlace=true", |_| ());
+        check("--container-recommendation-max-allowed-cpu=2", |config| {
+            config.max_allowed.insert(ResourceName::Cpu, Quantity::from_milli(2000));
+        });
+        check("--container-recommendation-max-allowed-memory=1Gi", |config| {
+            config.max_allowed.insert(ResourceName::Memory, Quantity::from_bytes(1 << 30));
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for line in ["--feature-gates=Nonsense=true", "--container-recommendation-max-allowed-cpu=x"] {
+            assert!(config(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Command lines and what they are understood as.
+
+use super::*;
+
+pub(crate) fn parse(line: &str) -> Result<Args, String> {
+    let words = std::iter::once("recommender").chain(line.split_whitespace());
+    PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_command_line_is_sound() {
+    PROGRAM.command::<Args>().debug_assert();
+}
+
+#[test]
+fn defaults_are_upstreams() {
+    let args = parse("").expect("no flag is required");
+    assert_eq!((args.recommender_name.as_str(), args.update_worker_count), ("default", 10));
+    assert_eq!(args.recommender_interval.0, Duration::from_mins(1));
+    assert_eq!(args.checkpoints_timeout.0, Duration::from_mins(1));
+    assert_eq!(args.checkpoints_gc_interval.0, Duration::from_mins(10));
+    assert_eq!((args.storage, args.min_checkpoints), (Storage::Checkpoint, 10));
+    assert_eq!(args.common.address.to_string(), ":8942");
+    assert_eq!(args.election.leader_elect_resource_name, "vpa-recommender-lease");
+}
+
+#[test]
+fn checkpoints_are_the_storage_by_either_name_and_a_slip_is_noticed() {
+    for line in ["", "--storage=", "--storage=checkpoint"] {
+        assert_eq!(parse(line).expect(line).storage, Storage::Checkpoint, "{line}");
+    }
+    assert!(parse("--storage=checkpoints").is_err());
+}
+
+#[test]
+fn namespaces_are_all_some_or_one() {
+    let check = |only: &str, ignored: &str, namespace: &str, expected: bool| {
+        let all = Shard::default();
+        assert_eq!(scope(only, ignored, all).expect("one of the two").includes(namespace), expected, "{namespace}");
+    };
+    check("", "", "a", true);
+    check("a", "", "b", false);
+    check("", "a, b", "b", false);
+    check("", "a, b", "c", true);
+    assert!(scope("a", "b", Shard::default()).is_err());
+}
+
+#[test]
+fn shards_are_counted_from_zero_and_divide_all_namespaces() {
+    let shard = |line: &str| parse(line).map(|args| args.shard);
+    assert_eq!(shard(""), Ok(Shard::default()));
+    let second = shard("--shard=1/2").expect("the second of two");
+    assert!(scope("", "kube-system", second).expect("a scope").includes("mail"));
+    assert!(scope("mail", "", second).is_err());
+    for (line, expected) in [
+        ("--shard=2/2", "shards are counted from zero: the last of 2 is 1/2"),
+        ("--shard=0/0", "there must be 1 to 256 shards"),
+        ("--shard=2", "expected INDEX/COUNT, such as 0/2 and 1/2"),
+    ] {
+        let error = shard(line).expect_err(line);
+        assert!(error.contains(expected) && error.contains("--shard"), "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    for line in [
+        "--checkpoints-timeout=0s",
+        "--checkpoints-gc-interval=0s",
+        "--recommender-interval=0s",
+        "--update-worker-count=0",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}

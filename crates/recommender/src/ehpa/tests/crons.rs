@@ -1,0 +1,49 @@
+//! Windows of time in which a workload has a size of its own.
+
+use serde_json::{Value, json};
+
+use super::stage::{Stage, autoscaler, external, reasons};
+use crate::ehpa::plan::Wish;
+
+#[test]
+fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
+    let crons = |timezone: &str, second: &str| {
+        json!({"metrics": [], "crons": [
+            {"name": "day", "timezone": timezone, "start": "0 9 ? * *", "end": "0 18 * * *", "targetReplicas": 80},
+            {"name": second, "timezone": timezone, "start": "0 9 ? * *", "end": "0 18 * * *", "targetReplicas": 10},
+        ]})
+    };
+    let check = |extra: &Value, metrics: &Value, problem: &str| {
+        let plan = Stage::new(extra).plan();
+        assert_eq!(autoscaler(&plan)["spec"]["metrics"], *metrics, "{extra}");
+        assert_eq!(plan.prediction, Wish::Leave);
+        let messages: Vec<_> = plan.problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(messages.join(""), problem);
+    };
+    let metric = json!([external("crane_autoscaling_cron", "cron", "1")]);
+    check(&crons("Local", "night"), &metric, "");
+    let zone = "crons[0] (day): timezone: the time zone \"Mars/Olympus\" is not known";
+    check(&crons("Mars/Olympus", "night"), &Value::Null, zone);
+    let twice = "crons[1] (DAY): another one has the same name, but for its case, and the same times";
+    check(&crons("UTC", "DAY"), &Value::Null, twice);
+
+    // A mistake in windows that are scaled by takes nothing away.
+    let own = autoscaler(&Stage::new(&crons("UTC", "night")).plan());
+    let plan = Stage::new(&crons("Mars/Olympus", "night")).autoscaler(own.clone()).plan();
+    assert_eq!((&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)), (&metric, vec!["InvalidCron"]));
+    let plan = Stage::new(&json!({"metrics": []})).autoscaler(own).plan();
+    assert_eq!((&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)), (&Value::Null, vec![]));
+}
+
+#[test]
+fn holidays_that_are_not_understood_are_said_to_be_and_windows_open_without_them() {
+    let crons = json!([{"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80}]);
+    let mut stage = Stage::new(&json!({"metrics": [], "crons": crons}));
+    for (holidays, expected) in [("2026-12-25", vec![]), ("Christmas", vec!["InvalidHolidays"])] {
+        let annotations = stage.object.metadata.annotations.get_or_insert_default();
+        annotations.insert("plimsoll.dev/holidays".to_owned(), holidays.to_owned());
+        let plan = stage.plan();
+        assert_eq!(reasons(&plan), expected);
+        assert_eq!(autoscaler(&plan)["spec"]["metrics"], json!([external("crane_autoscaling_cron", "cron", "1")]));
+    }
+}

@@ -1,0 +1,45 @@
+//! Objects and pods as sizing knows them.
+
+use std::sync::Arc;
+
+use cluster::{Autoscaler, ObjectKey, Phase, Pod};
+use model::Selector;
+use sizing::{AutoscalerId, AutoscalerSpec, PodSpec, SizingPolicy};
+
+use super::Target;
+use crate::policies::{integer_cpu, policies};
+
+pub(super) fn id(key: &ObjectKey) -> AutoscalerId {
+    AutoscalerId { namespace: key.namespace.clone(), name: key.name.clone() }
+}
+
+pub(super) fn spec(autoscaler: &Autoscaler, target: &Target, sizing: Option<SizingPolicy>) -> AutoscalerSpec {
+    let (selector, target_exists) = match target {
+        Target::Known { selector, unsupported } => (selector.clone(), unsupported.is_none()),
+        Target::Unknown => (Selector::nothing(), true),
+    };
+    AutoscalerSpec {
+        selector,
+        policies: policies(&autoscaler.object),
+        integer_cpu: integer_cpu(&autoscaler.object),
+        target_exists,
+        sizing: sizing.map(Arc::new),
+    }
+}
+
+pub(super) fn pod_spec(pod: &Pod) -> PodSpec {
+    PodSpec {
+        namespace: pod.key.namespace.clone(),
+        name: pod.key.name.clone(),
+        labels: pod.labels.clone(),
+        phase: match pod.phase {
+            Phase::Pending => sizing::Phase::Pending,
+            Phase::Running => sizing::Phase::Running,
+            Phase::Succeeded => sizing::Phase::Succeeded,
+            Phase::Failed => sizing::Phase::Failed,
+            Phase::Unknown => sizing::Phase::Unknown,
+        },
+        containers: pod.containers.iter().map(|container| container.name.clone()).collect(),
+        init_containers: pod.init_containers.clone(),
+    }
+}
