@@ -8,6 +8,7 @@
 //! * [`prediction`]: `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`.
 //! * [`condition`]: conditions as most Kubernetes objects have them.
 //! * [`metrics`]: `PodMetrics` of `metrics.k8s.io/v1beta1`, read only.
+//! * [`patch`]: what the patches of all of them have in common.
 //! * [`crd`]: the `CustomResourceDefinition`s made from these types; `make manifests` writes them into `deploy/crds`.
 //!
 //! No I/O here, and no decision about sizes: conversions end at neutral values.
@@ -22,7 +23,7 @@ pub mod effective_hpa;
 pub mod external_metrics;
 pub mod metrics;
 mod parse;
-mod patch;
+pub mod patch;
 pub mod prediction;
 mod schema;
 pub mod sizing_policy;

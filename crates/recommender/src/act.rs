@@ -7,6 +7,7 @@
 pub(crate) mod checkpoint;
 pub(crate) mod effective;
 mod event;
+mod objects;
 pub(crate) mod policy;
 pub(crate) mod prediction;
 pub(crate) mod queue;
@@ -14,11 +15,11 @@ mod writes;
 
 use std::time::Instant;
 
+use api::patch::guarded;
 use api::vpa::{VerticalPodAutoscaler, status_patch};
-use cluster::{Autoscaler, ObjectKey};
+use cluster::ObjectKey;
 use jiff::Timestamp;
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{Patch, PatchOperation, TestOperation};
+use json_patch::Patch;
 use kube::api::{ApiResource, DynamicObject, Patch as Body, PatchParams};
 use kube::core::Request;
 use kube::{Client, Error, Resource as _};
@@ -99,7 +100,7 @@ impl Writer {
         let Decision { autoscaler, status, .. } = decision;
         let key = &autoscaler.key;
         let sent = match status_patch(status) {
-            Ok(patch) => self.patch(key, guarded(autoscaler, patch), lane).await,
+            Ok(patch) => self.patch(key, guarded(autoscaler.uid(), patch), lane).await,
             Err(error) => Err(Error::SerdeError(error)),
         };
         match sent {
@@ -128,12 +129,6 @@ impl Writer {
         // The answer is read loosely: what others wrote into the object must not make our write look failed.
         self.client.request::<DynamicObject>(request).await.map(drop)
     }
-}
-
-/// The patch, preceded by a test that the object is still the one that was decided about.
-fn guarded(autoscaler: &Autoscaler, patch: Patch) -> Patch {
-    let uid = TestOperation { path: PointerBuf::from_tokens(["metadata", "uid"]), value: autoscaler.uid().into() };
-    Patch(std::iter::once(PatchOperation::Test(uid)).chain(patch.0).collect())
 }
 
 fn classify(error: &Error) -> Outcome {

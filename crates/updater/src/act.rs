@@ -6,9 +6,9 @@ pub(crate) mod event;
 
 use std::time::{Duration, Instant};
 
+use api::patch::guarded;
 use cluster::ObjectKey;
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{Patch, PatchOperation, TestOperation};
+use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
 use kube::core::{PartialObjectMeta, Request, Status};
@@ -79,19 +79,13 @@ impl Writer {
 
     async fn patch(&self, act: &Act, subresource: Option<&str>, patch: &Patch) -> kube::Result<PartialObjectMeta<Pod>> {
         let request = Request::new(Pod::url_path(&(), Some(&act.pod.namespace)));
-        let (params, body) = (PatchParams::default(), Body::Json::<()>(guarded(&act.pod_uid, patch)));
+        let (params, body) = (PatchParams::default(), Body::Json::<()>(guarded(&act.pod_uid, patch.clone())));
         let request = match subresource {
             Some(subresource) => request.patch_subresource(subresource, &act.pod.name, &params, &body),
             None => request.patch(&act.pod.name, &params, &body),
         };
         self.client.request(request.map_err(Error::BuildRequest)?).await
     }
-}
-
-/// The patch, preceded by a test that the pod is still the one that was decided about.
-fn guarded(uid: &str, patch: &Patch) -> Patch {
-    let test = TestOperation { path: PointerBuf::from_tokens(["metadata", "uid"]), value: uid.into() };
-    Patch(std::iter::once(PatchOperation::Test(test)).chain(patch.0.iter().cloned()).collect())
 }
 
 /// What an error says about the pod.

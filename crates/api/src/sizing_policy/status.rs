@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use json_patch::{AddOperation, Patch, PatchOperation};
+use json_patch::Patch;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -133,8 +133,7 @@ pub struct Contested {
 
 /// The patch of the `status` subresource that puts `status` in place of whatever is there.
 pub fn status_patch(status: &SizingPolicyStatus) -> Result<Patch, serde_json::Error> {
-    let value = serde_json::to_value(status)?;
-    Ok(Patch(vec![PatchOperation::Add(AddOperation { path: patch::status_path(), value })]))
+    patch::put_status(status)
 }
 
 /// The merge patch of the `status` subresource that puts in the report of one shard and leaves everything else.

@@ -4,7 +4,7 @@
 //! status differs in meaning (`pkg/utils/vpa/api.go`, `UpdateVpaStatusIfNeeded`). Equality of these types is that
 //! meaning: absent and empty lists and maps are one, quantities compare by value, times by instant.
 
-use json_patch::{AddOperation, Patch, PatchOperation};
+use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation, ResourceList};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,5 @@ impl From<RecommendedContainerResources> for ContainerRecommendation {
 
 /// The patch of the `status` subresource that puts `status` in place of whatever is there.
 pub fn status_patch(status: &VerticalPodAutoscalerStatus) -> Result<Patch, serde_json::Error> {
-    let value = serde_json::to_value(status)?;
-    Ok(Patch(vec![PatchOperation::Add(AddOperation { path: patch::status_path(), value })]))
+    patch::put_status(status)
 }

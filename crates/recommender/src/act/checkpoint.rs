@@ -10,16 +10,17 @@ use api::checkpoint::{
     VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
     status_patch,
 };
+use api::patch::put_status;
 use api::vpa::VerticalPodAutoscaler;
 use cluster::ObjectKey;
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch as Body, PatchParams, PostParams, Preconditions};
+use json_patch::Patch;
+use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
 use kube::{Client, Error};
 use runtime::Leading;
 use runtime::throttle::Throttle;
 
 use super::is_refused;
+use super::objects::loosely_typed;
 use crate::checkpoint::garbage::{Reason, Useless};
 
 /// How an object is written.
@@ -130,11 +131,7 @@ impl Writer {
                 Err(Error::Api(answer)) if answer.code == 404 => self.create(key, spec, status).await,
                 patched => patched,
             },
-            How::Fill => {
-                let value = serde_json::to_value(status).map_err(Error::SerdeError)?;
-                let path = PointerBuf::from_tokens(["status"]);
-                self.patch(key, Patch(vec![PatchOperation::Add(AddOperation { path, value })])).await
-            }
+            How::Fill => self.patch(key, put_status(status).map_err(Error::SerdeError)?).await,
         }
     }
 
@@ -151,7 +148,7 @@ impl Writer {
     }
 
     async fn patch(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
-        let api = self.loosely_typed::<VerticalPodAutoscalerCheckpoint>(&key.namespace);
+        let api = loosely_typed::<VerticalPodAutoscalerCheckpoint>(&self.client, &key.namespace);
         api.patch(&key.name, &PatchParams::default(), &Body::Json::<()>(patch)).await.map(drop)
     }
 
@@ -179,7 +176,7 @@ impl Writer {
         }
         let preconditions = Preconditions { uid: Some(uid.clone()), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        let api = self.loosely_typed::<VerticalPodAutoscalerCheckpoint>(&key.namespace);
+        let api = loosely_typed::<VerticalPodAutoscalerCheckpoint>(&self.client, &key.namespace);
         api.delete(&key.name, &params).await?;
         tracing::info!(checkpoint = %key, reason = reason.name(), "deleted a checkpoint of no use");
         Ok(true)
@@ -189,12 +186,8 @@ impl Writer {
         if autoscaler.name.is_empty() {
             return Ok(false);
         }
-        let api = self.loosely_typed::<VerticalPodAutoscaler>(&autoscaler.namespace);
+        let api = loosely_typed::<VerticalPodAutoscaler>(&self.client, &autoscaler.namespace);
         Ok(api.get_metadata_opt(&autoscaler.name).await?.is_some())
-    }
-
-    fn loosely_typed<K: kube::Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &ApiResource::erase::<K>(&()))
     }
 
     async fn turn(&self) {

@@ -7,21 +7,21 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus};
+use api::patch::{guarded, put_status};
 use cluster::{ObjectKey, WellKnown};
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch as Body, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, ApiResource, DynamicObject, Patch as Body};
 use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::events::EventType;
 use kube::{Client, Error, Resource, ResourceExt as _};
 use runtime::Leading;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::event::CONTROLLER;
+use super::event::{Events, event};
+use super::objects::{delete, loosely_typed, owned, patching, posting};
 use crate::ehpa::Target;
 
 /// How often an object that others write at the same time is tried to be written.
@@ -31,7 +31,7 @@ const TRIES: u32 = 4;
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
-    events: Recorder,
+    events: Events,
     /// Outside a term nothing is written.
     leading: Option<Leading>,
 }
@@ -50,7 +50,7 @@ pub(crate) enum Put {
 
 impl Writer {
     pub(crate) fn new(client: Client) -> Self {
-        let events = Recorder::new(client.clone(), Reporter { controller: CONTROLLER.to_owned(), instance: None });
+        let events = Events::new(client.clone());
         Self { client, events, leading: None }
     }
 
@@ -82,7 +82,7 @@ impl Writer {
         let patch = Body::Merge(json!({"spec": {"replicas": replicas}}));
         let api = self.scaled(object).await?;
         self.still_leads()?;
-        api.patch_scale(&object.spec.scale_target_ref.name, &params(), &patch).await.map(drop)
+        api.patch_scale(&object.spec.scale_target_ref.name, &patching(), &patch).await.map(drop)
     }
 
     async fn scaled(&self, object: &EffectiveHorizontalPodAutoscaler) -> Result<Api<DynamicObject>, Error> {
@@ -116,13 +116,13 @@ impl Writer {
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
-        let api = self.api::<K>(wanted.meta().namespace.as_deref().unwrap_or_default());
+        let api = loosely_typed::<K>(&self.client, wanted.meta().namespace.as_deref().unwrap_or_default());
         let name = wanted.meta().name.as_deref().unwrap_or_default();
         let body = serde_json::to_value(wanted).map_err(Error::SerdeError)?;
         let Some(there) = api.get_opt(name).await? else {
             let object = serde_json::from_value(body).map_err(Error::SerdeError)?;
             self.still_leads()?;
-            return api.create(&post(), &object).await.map(|_| Put::Created);
+            return api.create(&posting(), &object).await.map(|_| Put::Created);
         };
         if !may_change(&there, wanted.meta().owner_references.as_deref().unwrap_or_default(), adopts) {
             return Err(refused(&somebody_elses(wanted)));
@@ -132,7 +132,7 @@ impl Writer {
             return Ok(Put::Kept);
         }
         self.still_leads()?;
-        let after = api.replace(name, &post(), &changed).await?;
+        let after = api.replace(name, &posting(), &changed).await?;
         let is_same = after.metadata.resource_version == there.metadata.resource_version;
         Ok(if is_same { Put::Kept } else { Put::Changed })
     }
@@ -144,7 +144,7 @@ impl Writer {
     {
         let patch = Body::Merge(json!({ "status": status }));
         self.still_leads()?;
-        self.api::<K>(&key.namespace).patch_status(&key.name, &params(), &patch).await.map(drop)
+        loosely_typed::<K>(&self.client, &key.namespace).patch_status(&key.name, &patching(), &patch).await.map(drop)
     }
 
     /// Removes an object that is the owner's.
@@ -152,18 +152,10 @@ impl Writer {
     where
         K: Resource<DynamicType = ()>,
     {
-        let api = self.api::<K>(&key.namespace);
-        let Some(there) = api.get_metadata_opt(&key.name).await? else { return Ok(()) };
-        if !there.owner_references().iter().any(|reference| reference.uid == owner) {
-            return Ok(());
-        }
-        let (uid, resource_version) = (there.metadata.uid, there.metadata.resource_version);
-        let preconditions = Some(Preconditions { uid, resource_version });
+        let api = loosely_typed::<K>(&self.client, &key.namespace);
+        let Some(seen) = owned(&api, &key.name, |reference| reference.uid == owner).await? else { return Ok(()) };
         self.still_leads()?;
-        match api.delete(&key.name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
-            Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
-            removed => removed.map(drop),
-        }
+        delete(&api, &key.name, &seen).await
     }
 
     /// Says what became of an effective autoscaler.
@@ -173,19 +165,11 @@ impl Writer {
         status: &EffectiveHorizontalPodAutoscalerStatus,
     ) -> Result<(), Error> {
         let uid = object.uid().unwrap_or_default();
-        let patch = Patch(vec![
-            PatchOperation::Test(TestOperation {
-                path: PointerBuf::from_tokens(["metadata", "uid"]),
-                value: uid.into(),
-            }),
-            PatchOperation::Add(AddOperation {
-                path: PointerBuf::from_tokens(["status"]),
-                value: serde_json::to_value(status).map_err(Error::SerdeError)?,
-            }),
-        ]);
-        let api = self.api::<EffectiveHorizontalPodAutoscaler>(&object.namespace().unwrap_or_default());
+        let patch = guarded(&uid, put_status(status).map_err(Error::SerdeError)?);
+        let api =
+            loosely_typed::<EffectiveHorizontalPodAutoscaler>(&self.client, &object.namespace().unwrap_or_default());
         self.still_leads()?;
-        api.patch_status(&object.name_any(), &params(), &Body::Json::<()>(patch)).await.map(drop)
+        api.patch_status(&object.name_any(), &patching(), &Body::Json::<()>(patch)).await.map(drop)
     }
 
     /// Tells people of an effective autoscaler. They are told best, so an event that cannot be written is no failure.
@@ -193,13 +177,7 @@ impl Writer {
         if self.still_leads().is_err() {
             return;
         }
-        let event = Event {
-            type_: if is_bad { EventType::Warning } else { EventType::Normal },
-            reason: reason.to_owned(),
-            note: Some(note.chars().take(1000).collect()),
-            action: "Reconcile".to_owned(),
-            secondary: None,
-        };
+        let kind = if is_bad { EventType::Warning } else { EventType::Normal };
         let reference = ObjectReference {
             api_version: Some(EffectiveHorizontalPodAutoscaler::api_version(&()).into_owned()),
             kind: Some(EffectiveHorizontalPodAutoscaler::kind(&()).into_owned()),
@@ -208,14 +186,7 @@ impl Writer {
             uid: object.uid(),
             ..ObjectReference::default()
         };
-        if let Err(error) = self.events.publish(&event, &reference).await {
-            tracing::debug!(object = object.name_any(), reason, %error, "cannot write an event");
-        }
-    }
-
-    /// Answers are read loosely: what others wrote into an object must not make our write look failed.
-    fn api<K: Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &ApiResource::erase::<K>(&()))
+        self.events.tell(&reference, &event(kind, reason, "Reconcile", note)).await;
     }
 }
 
@@ -236,14 +207,6 @@ fn well_known(api_version: &str, kind: &str) -> Option<ApiResource> {
 /// Group and version.
 fn parts(api_version: &str) -> (&str, &str) {
     api_version.rsplit_once('/').unwrap_or(("", api_version))
-}
-
-fn params() -> PatchParams {
-    PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() }
-}
-
-fn post() -> PostParams {
-    PostParams { field_manager: Some(CONTROLLER.to_owned()), ..PostParams::default() }
 }
 
 fn may_change(there: &DynamicObject, owners: &[OwnerReference], adopts: bool) -> bool {

@@ -1,14 +1,19 @@
-//! Events about `VerticalPodAutoscaler` objects: that history cannot be fetched, and that it has come after all; that a
-//! recommendation is held to what can be scheduled, and that it no longer is.
+//! Events: what people are told of objects. Of `VerticalPodAutoscaler` objects they are told that history cannot be fetched, and that it
+//! has come after all; that a recommendation is held to what can be scheduled, and that it no longer is.
 //!
-//! They tell people what the condition tells programs, so one that cannot be written is no failure.
+//! Events tell people what conditions tell programs, so one that cannot be written is no failure.
 
 use cluster::Autoscaler;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::decide::HistoryNews;
 use crate::schedulable::CapNews;
+
+/// The most characters of a note. The API server takes notes of up to 1024 bytes; a character here has one, but for a few in words of
+/// others.
+const MOST_OF_NOTE: usize = 1000;
 
 /// Who reports.
 pub(super) const CONTROLLER: &str = "plimsoll-recommender";
@@ -24,17 +29,19 @@ impl Events {
 
     /// Tells of an object what has changed about its history.
     pub(super) async fn history(&self, autoscaler: &Autoscaler, news: HistoryNews<'_>) {
-        self.publish(autoscaler, &history_event(news)).await;
+        self.tell(&autoscaler.reference(), &history_event(news)).await;
     }
 
     /// Tells of an object what has changed about what it is held to.
     pub(super) async fn caps(&self, autoscaler: &Autoscaler, news: CapNews<'_>) {
-        self.publish(autoscaler, &caps_event(news)).await;
+        self.tell(&autoscaler.reference(), &caps_event(news)).await;
     }
 
-    async fn publish(&self, autoscaler: &Autoscaler, event: &Event) {
-        if let Err(error) = self.0.publish(event, &autoscaler.reference()).await {
-            tracing::debug!(autoscaler = %autoscaler.key, reason = event.reason, %error, "cannot write an event");
+    /// Tells people of an object.
+    pub(super) async fn tell(&self, object: &ObjectReference, event: &Event) {
+        if let Err(error) = self.0.publish(event, object).await {
+            let (kind, namespace, name) = (&object.kind, &object.namespace, &object.name);
+            tracing::debug!(kind, namespace, name, reason = event.reason, %error, "cannot write an event");
         }
     }
 }
@@ -55,6 +62,8 @@ fn caps_event(news: CapNews) -> Event {
     event(type_, reason, "CapToSchedulable", note)
 }
 
-fn event(type_: EventType, reason: &str, action: &str, note: &str) -> Event {
-    Event { type_, reason: reason.to_owned(), note: Some(note.to_owned()), action: action.to_owned(), secondary: None }
+/// An event with this in its note.
+pub(super) fn event(type_: EventType, reason: &str, action: &str, note: &str) -> Event {
+    let note = Some(note.chars().take(MOST_OF_NOTE).collect());
+    Event { type_, reason: reason.to_owned(), note, action: action.to_owned(), secondary: None }
 }

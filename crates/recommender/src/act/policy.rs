@@ -5,26 +5,28 @@
 
 use std::time::Instant;
 
+use api::patch::guarded;
 use api::sizing_policy::{
     API_VERSION, ClusterSizingPolicy, ShardReport, SizingPolicy, SizingPolicyStatus, report_patch, status_patch,
 };
 use api::vpa::VerticalPodAutoscaler;
 use cluster::{ObjectKey, Policy, Reach};
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{Patch, PatchOperation, TestOperation};
+use json_patch::Patch;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch as Body, PatchParams, PostParams, Preconditions};
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
+use kube::runtime::events::{Event, EventType};
 use kube::{Client, Error};
 use runtime::Leading;
 
-use super::event::CONTROLLER;
+use super::event::{Events, event};
+use super::objects::{delete, loosely_typed, owned, patching, posting};
 use crate::sizing_policies::plan::Action;
 use crate::sizing_policies::status::{News, Said};
 use crate::sizing_policies::wanted::is_policy;
 
-/// The API server takes notes of up to 1024 bytes; a character here has one, but for a few in words of others.
-const MAX_NOTE: usize = 1000;
+/// What events are about.
+const ACTION: &str = "ApplyPolicy";
 
 /// What became of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,12 +76,12 @@ impl Made {
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
-    events: Recorder,
+    events: Events,
 }
 
 impl Writer {
     pub(crate) fn new(client: Client) -> Self {
-        let events = Recorder::new(client.clone(), Reporter { controller: CONTROLLER.to_owned(), instance: None });
+        let events = Events::new(client.clone());
         Self { client, events }
     }
 
@@ -111,25 +113,22 @@ impl Writer {
     /// Tells people of a policy what is new. They are told best, so an event that cannot be written is no failure.
     pub(crate) async fn tell(&self, policy: &Policy, news: &[News], made: &Made) {
         let mut events: Vec<Event> =
-            news.iter().map(|news| event(EventType::Warning, &news.reason, &news.note)).collect();
+            news.iter().map(|news| event(EventType::Warning, &news.reason, ACTION, &news.note)).collect();
         if *made != Made::default() {
             let Made { created, changed, removed } = made;
             let note = format!("{created} autoscalers created, {changed} changed, {removed} removed");
-            events.push(event(EventType::Normal, "AutoscalersWritten", &note));
+            events.push(event(EventType::Normal, "AutoscalersWritten", ACTION, &note));
         }
         for event in events {
-            if let Err(error) = self.events.publish(&event, &reference(policy)).await {
-                tracing::debug!(policy = %policy.key, reason = event.reason, %error, "cannot write an event");
-            }
+            self.events.tell(&reference(policy), &event).await;
         }
     }
 
     async fn create(&self, key: &ObjectKey, object: &VerticalPodAutoscaler) -> Result<(), Error> {
         let value = serde_json::to_value(object).map_err(Error::SerdeError)?;
         let object: DynamicObject = serde_json::from_value(value).map_err(Error::SerdeError)?;
-        let params = PostParams { field_manager: Some(CONTROLLER.to_owned()), ..PostParams::default() };
-        let api = self.autoscalers(&key.namespace);
-        match api.create(&params, &object).await {
+        let api = loosely_typed::<VerticalPodAutoscaler>(&self.client, &key.namespace);
+        match api.create(&posting(), &object).await {
             // What was seen may be a moment old: our own object need not be made twice.
             Err(Error::Api(answer)) if answer.code == 409 => {
                 let owners = api.get_metadata(&key.name).await?.metadata.owner_references.unwrap_or_default();
@@ -140,31 +139,19 @@ impl Writer {
     }
 
     async fn change(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
-        let params = PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() };
-        self.autoscalers(&key.namespace).patch(&key.name, &params, &Body::Json::<()>(patch)).await.map(drop)
+        let api = loosely_typed::<VerticalPodAutoscaler>(&self.client, &key.namespace);
+        api.patch(&key.name, &patching(), &Body::Json::<()>(patch)).await.map(drop)
     }
 
     async fn remove(&self, key: &ObjectKey, owner: &str) -> Result<(), Error> {
-        let api = self.autoscalers(&key.namespace);
-        let Some(seen) = api.get_metadata_opt(&key.name).await? else { return Ok(()) };
-        let owners = seen.metadata.owner_references.unwrap_or_default();
-        if !owners.iter().any(|reference| is_policy(reference) && reference.uid == owner) {
-            return Ok(());
-        }
-        let (uid, resource_version) = (seen.metadata.uid, seen.metadata.resource_version);
-        let preconditions = Some(Preconditions { uid, resource_version });
-        let removed = api.delete(&key.name, &DeleteParams { preconditions, ..DeleteParams::default() }).await;
-        match removed {
-            Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
-            removed => removed.map(drop),
-        }
+        let api = loosely_typed::<VerticalPodAutoscaler>(&self.client, &key.namespace);
+        let is_right = |reference: &OwnerReference| is_policy(reference) && reference.uid == owner;
+        let Some(seen) = owned(&api, &key.name, is_right).await? else { return Ok(()) };
+        delete(&api, &key.name, &seen).await
     }
 
     async fn put_status(&self, policy: &Policy, status: &SizingPolicyStatus) -> Result<(), Error> {
-        let uid =
-            TestOperation { path: PointerBuf::from_tokens(["metadata", "uid"]), value: policy.uid.clone().into() };
-        let put = status_patch(status).map_err(Error::SerdeError)?;
-        let patch = Patch(std::iter::once(PatchOperation::Test(uid)).chain(put.0).collect());
+        let patch = guarded(&policy.uid, status_patch(status).map_err(Error::SerdeError)?);
         let (api, params) = (self.policies(policy), PatchParams::default());
         api.patch_status(&policy.key.name, &params, &Body::Json::<()>(patch)).await.map(drop)
     }
@@ -183,12 +170,6 @@ impl Writer {
             Reach::Cluster(_) => Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&())),
         }
     }
-
-    /// The answers are read loosely: what others wrote into an object must not make our write look failed.
-    fn autoscalers(&self, namespace: &str) -> Api<DynamicObject> {
-        let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
-        Api::namespaced_with(self.client.clone(), namespace, &resource)
-    }
 }
 
 fn outcome(sent: Result<(), Error>, key: &ObjectKey, action: &str) -> Outcome {
@@ -202,16 +183,6 @@ fn outcome(sent: Result<(), Error>, key: &ObjectKey, action: &str) -> Outcome {
             };
             Outcome::Failed(format!("{action} {key}: {problem}"))
         }
-    }
-}
-
-fn event(type_: EventType, reason: &str, note: &str) -> Event {
-    Event {
-        type_,
-        reason: reason.to_owned(),
-        note: Some(note.chars().take(MAX_NOTE).collect()),
-        action: "ApplyPolicy".to_owned(),
-        secondary: None,
     }
 }
 

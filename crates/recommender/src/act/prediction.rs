@@ -1,29 +1,26 @@
 //! Writes what is predicted into the status of `TimeSeriesPrediction` objects, and events about them.
 
+use api::patch::{guarded, put_status};
 use api::prediction::{TimeSeriesPrediction, TimeSeriesPredictionStatus};
 use cluster::ObjectKey;
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::api::Patch as Body;
+use kube::runtime::events::EventType;
 use kube::{Client, Error, Resource as _};
 
-use super::event::CONTROLLER;
-
-/// The most characters of an event's note.
-const MOST_OF_NOTE: usize = 1000;
+use super::event::{Events, event};
+use super::objects::{loosely_typed, patching};
 
 /// Writes what is predicted.
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
-    events: Recorder,
+    events: Events,
 }
 
 impl Writer {
     pub(crate) fn new(client: Client) -> Self {
-        let events = Recorder::new(client.clone(), Reporter { controller: CONTROLLER.to_owned(), instance: None });
+        let events = Events::new(client.clone());
         Self { client, events }
     }
 
@@ -34,21 +31,9 @@ impl Writer {
         uid: &str,
         status: &TimeSeriesPredictionStatus,
     ) -> Result<(), Error> {
-        let patch = Patch(vec![
-            PatchOperation::Test(TestOperation {
-                path: PointerBuf::from_tokens(["metadata", "uid"]),
-                value: uid.into(),
-            }),
-            PatchOperation::Add(AddOperation {
-                path: PointerBuf::from_tokens(["status"]),
-                value: serde_json::to_value(status).map_err(Error::SerdeError)?,
-            }),
-        ]);
-        // Answers are read loosely: what others wrote into an object must not make our write look failed.
-        let resource = ApiResource::erase::<TimeSeriesPrediction>(&());
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.namespace, &resource);
-        let params = PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() };
-        match api.patch_status(&key.name, &params, &Body::Json::<()>(patch)).await {
+        let patch = guarded(uid, put_status(status).map_err(Error::SerdeError)?);
+        let api = loosely_typed::<TimeSeriesPrediction>(&self.client, &key.namespace);
+        match api.patch_status(&key.name, &patching(), &Body::Json::<()>(patch)).await {
             // It is gone.
             Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
             written => written.map(drop),
@@ -57,13 +42,7 @@ impl Writer {
 
     /// Tells people of an object. They are told best, so an event that cannot be written is no failure.
     pub(crate) async fn tell(&self, key: &ObjectKey, uid: &str, reason: &str, note: &str, is_bad: bool) {
-        let event = Event {
-            type_: if is_bad { EventType::Warning } else { EventType::Normal },
-            reason: reason.to_owned(),
-            note: Some(note.chars().take(MOST_OF_NOTE).collect()),
-            action: "Predict".to_owned(),
-            secondary: None,
-        };
+        let kind = if is_bad { EventType::Warning } else { EventType::Normal };
         let reference = ObjectReference {
             api_version: Some(TimeSeriesPrediction::api_version(&()).into_owned()),
             kind: Some(TimeSeriesPrediction::kind(&()).into_owned()),
@@ -72,8 +51,6 @@ impl Writer {
             uid: Some(uid.to_owned()),
             ..ObjectReference::default()
         };
-        if let Err(error) = self.events.publish(&event, &reference).await {
-            tracing::debug!(object = %key, reason, %error, "cannot write an event");
-        }
+        self.events.tell(&reference, &event(kind, reason, "Predict", note)).await;
     }
 }
