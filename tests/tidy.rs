@@ -29,7 +29,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("extender", &["placement", "model", "cluster", "sources", "runtime"]),
     ("cli", &["replay", "sizing", "forecast", "scaling", "placement", "model", "api", "cluster", "sources", "runtime"]),
     ("sandbox", &["runtime"]),
-    ("e2e", &["api", "sandbox"]),
+    // For tests.
+    ("recordings", &[]),
+    ("eventually", &[]),
+    ("e2e", &["api", "sandbox", "eventually"]),
 ];
 
 /// No clock, no network, no Kubernetes client in these, not even through a dependency.

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use eventually::{Pace, eventually};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::EvictParams;
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::population::{Population, REPLICAS, Standing, ready};
 
@@ -42,39 +43,57 @@ impl Workload {
     }
 }
 
-/// Evicts every pod that there is, never two of a workload at a time.
-pub(crate) async fn evict_all(client: &Client, population: &mut Population) -> Result<Times> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), population.namespace());
-    let names = |pods: BTreeMap<String, Standing>| pods.into_keys().collect();
-    let workloads = population.pods().into_iter();
-    let mut workloads: BTreeMap<String, Workload> =
-        workloads.map(|(name, pods)| (name, Workload { left: names(pods), asked: None })).collect();
-    let room = Arc::new(Semaphore::new(AT_A_TIME));
-    let mut asked = JoinSet::new();
-    let begin = Instant::now();
-    let mut evicted = Duration::ZERO;
-    loop {
-        let (mut is_done, pods) = (true, population.pods());
-        for (name, workload) in &mut workloads {
+/// Evictions under way.
+struct Evictions {
+    pods: Api<Pod>,
+    workloads: BTreeMap<String, Workload>,
+    room: Arc<Semaphore>,
+    asked: JoinSet<Result<()>>,
+    begin: Instant,
+    evicted: Duration,
+}
+
+impl Evictions {
+    /// Evicts the next pod of each workload that is whole; gives when it was done once all are.
+    fn go_on(&mut self, pods: &BTreeMap<String, BTreeMap<String, Standing>>) -> Result<Option<Times>> {
+        let mut is_done = true;
+        for (name, workload) in &mut self.workloads {
             let is_whole = pods.get(name).is_some_and(|pods| workload.is_whole(pods));
             is_done &= is_whole && workload.left.is_empty();
             if is_whole && let Some(pod) = workload.left.pop() {
                 workload.asked = Some(pod.clone());
-                let (api, room) = (api.clone(), Arc::clone(&room));
-                asked.spawn(async move {
+                let (api, room) = (self.pods.clone(), Arc::clone(&self.room));
+                self.asked.spawn(async move {
                     let _place = room.acquire_owned().await?;
                     api.evict(&pod, &EvictParams::default()).await?;
-                    anyhow::Ok(())
+                    Ok(())
                 });
             }
         }
-        while let Some(answer) = asked.try_join_next() {
+        while let Some(answer) = self.asked.try_join_next() {
             answer??;
-            evicted = begin.elapsed();
+            self.evicted = self.begin.elapsed();
         }
-        if is_done {
-            return Ok(Times { evicted, renewed: begin.elapsed() });
-        }
-        sleep(PAUSE).await;
+        Ok(is_done.then(|| Times { evicted: self.evicted, renewed: self.begin.elapsed() }))
     }
+}
+
+/// Evicts every pod that there is, never two of a workload at a time.
+pub(crate) async fn evict_all(client: &Client, population: &Population, limit: Duration) -> Result<Times> {
+    let names = |pods: BTreeMap<String, Standing>| pods.into_keys().collect();
+    let workloads = population.pods().into_iter();
+    let mut evictions = Evictions {
+        pods: Api::namespaced(client.clone(), population.namespace()),
+        workloads: workloads.map(|(name, pods)| (name, Workload { left: names(pods), asked: None })).collect(),
+        room: Arc::new(Semaphore::new(AT_A_TIME)),
+        asked: JoinSet::new(),
+        begin: Instant::now(),
+        evicted: Duration::ZERO,
+    };
+    let pace = Pace { limit, every: PAUSE };
+    // What fails fails at once; only what is not done yet is looked at again.
+    let looks = eventually("every pod is evicted and made anew", pace, async || {
+        evictions.go_on(&population.pods()).transpose().context("some are left")
+    });
+    looks.await?
 }

@@ -105,7 +105,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
     ensure!(population.fewest() >= 1, "a workload had no pod that was ready");
     drop(updater);
     kubectl_in(sandbox, &["-n", "plimsoll-system", "scale", "deployment", "plimsoll-updater", "--replicas=0"]).await?;
-    let by_hand = timeout(PATIENCE, by_hand::evict_all(&client, &mut population)).await.context("evict by hand")??;
+    let by_hand = by_hand::evict_all(&client, &population, PATIENCE).await.context("evict by hand")?;
     let [evicted_by_hand, renewed_by_hand] = [by_hand.evicted, by_hand.renewed].map(|time| time.as_secs_f64());
     println!(
         "  the same by hand, without the updater: evicted after {evicted_by_hand:.2} s, made anew after {renewed_by_hand:.2} s; with it {:.2} times as long",

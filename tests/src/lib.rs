@@ -14,10 +14,10 @@ mod namespace;
 pub mod remote_write;
 mod watching;
 
+pub use self::eventually::eventually;
 pub use address::free_address;
 pub use certificates::{FEED_SERVER, feed_certificates};
 pub use control_plane::{another, another_with_prometheus, is_established, program, repository, shared};
-pub use eventually::eventually;
 pub use following::{Follow, follow};
 pub use kubectl::{kubectl, kubectl_in};
 pub use namespace::namespace;

@@ -1,10 +1,9 @@
 //! When a cron of Crane is active, and what its metric was called.
 
 use jiff::Timestamp;
+use recordings::load;
 use scaling::cron::{Window, WindowError, metric_name};
 use serde::Deserialize;
-
-use crate::cases::load;
 
 #[derive(Deserialize)]
 struct Case {

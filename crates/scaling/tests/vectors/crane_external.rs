@@ -2,11 +2,10 @@
 
 use jiff::Timestamp;
 use model::Quantity;
+use recordings::load;
 use scaling::cron::{CronReplicas, Window, WindowError, cron_replicas};
 use scaling::{NoPrediction, Predicted, window_maximum};
 use serde::Deserialize;
-
-use crate::cases::load;
 
 #[derive(Deserialize)]
 #[serde(tag = "metric")]

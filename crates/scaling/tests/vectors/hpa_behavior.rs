@@ -2,10 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::Quantity;
+use recordings::load;
 use scaling::hpa::{Behavior, Bounds, History, Policy, PolicyKind, Rules, SelectPolicy, Tolerance};
 use serde::Deserialize;
-
-use crate::cases::load;
 
 #[derive(Deserialize)]
 struct Case {

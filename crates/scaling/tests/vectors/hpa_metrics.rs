@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use model::{Quantity, ResourceName};
+use recordings::load;
 use scaling::hpa::{
     Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget, Value, Workload,
     combine,
@@ -9,7 +10,6 @@ use scaling::hpa::{
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::cases::load;
 use crate::hpa_behavior::BehaviorObject;
 use crate::hpa_objects::{MetricValue, PodObject, pod_metrics, pods};
 

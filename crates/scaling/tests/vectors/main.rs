@@ -1,8 +1,7 @@
 //! Comparison with inputs and outputs recorded by running the Kubernetes HPA controller and Crane.
 //!
-//! The recordings are in `tests/vectors` of the repository; `PLIMSOLL_VECTORS` names another folder of the same form.
+//! Where the recordings are is said in `crates/recordings`.
 
-mod cases;
 mod crane_cron;
 mod crane_external;
 mod crane_replicas;

@@ -1,9 +1,8 @@
 //! Bucket boundaries, and the bucket of a value.
 
+use recordings::{Double, load};
 use serde::Deserialize;
 use sizing::{Buckets, EPSILON};
-
-use crate::cases::{Double, load};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -81,5 +80,5 @@ fn check(case: &Case) {
 
 #[test]
 fn vectors_buckets() {
-    load::<Case>("buckets").iter().for_each(check);
+    load::<Case>("vpa/buckets").iter().for_each(check);
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use model::{Allowed, ControlledValues, Limits, NamespaceLimits, Recommendation, ResourceList};
+use recordings::load;
 use serde::Deserialize;
 use serde_json::Value;
 use sizing::{DEFAULT_CONTAINER, PodContainer, cap_for_pod};
 
-use crate::cases::load;
 use crate::limits::Resources;
+use crate::objects::VpaSpec;
 
 #[derive(Deserialize)]
 struct Case {
@@ -23,30 +24,6 @@ struct Vpa {
     spec: VpaSpec,
     #[serde(default)]
     status: VpaStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct VpaSpec {
-    resource_policy: Option<ResourcePolicy>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ResourcePolicy {
-    #[serde(default)]
-    container_policies: Vec<Policy>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Policy {
-    container_name: String,
-    #[serde(default)]
-    min_allowed: ResourceList,
-    #[serde(default)]
-    max_allowed: ResourceList,
-    controlled_values: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -114,20 +91,18 @@ struct Expected {
     annotations: Option<BTreeMap<String, Vec<String>>>,
 }
 
-impl VpaSpec {
-    fn allowed(&self, container: &str) -> Allowed<'_> {
-        let policies = self.resource_policy.as_ref().map_or(&[][..], |policy| &policy.container_policies);
-        let named = policies.iter().find(|policy| policy.container_name == container);
-        let policy = named.or_else(|| policies.iter().rfind(|policy| policy.container_name == DEFAULT_CONTAINER));
-        policy.map_or_else(Allowed::default, |policy| Allowed {
-            min: Some(&policy.min_allowed),
-            max: Some(&policy.max_allowed),
-            values: match policy.controlled_values.as_deref() {
-                Some("RequestsOnly") => ControlledValues::RequestsOnly,
-                _ => ControlledValues::RequestsAndLimits,
-            },
-        })
-    }
+fn allowed<'a>(spec: &'a VpaSpec, container: &str) -> Allowed<'a> {
+    let policies = spec.resource_policy.as_ref().map_or(&[][..], |policy| &policy.container_policies);
+    let named = policies.iter().find(|policy| policy.container_name == container);
+    let policy = named.or_else(|| policies.iter().rfind(|policy| policy.container_name == DEFAULT_CONTAINER));
+    policy.map_or_else(Allowed::default, |policy| Allowed {
+        min: Some(&policy.min_allowed),
+        max: Some(&policy.max_allowed),
+        values: match policy.controlled_values.as_deref() {
+            Some("RequestsOnly") => ControlledValues::RequestsOnly,
+            _ => ControlledValues::RequestsAndLimits,
+        },
+    })
 }
 
 impl Case {
@@ -138,7 +113,7 @@ impl Case {
         };
         let containers = self.pod.spec.containers.iter().map(|container| {
             let Resources { requests, limits } = reported(&container.name).unwrap_or(&container.resources);
-            PodContainer { name: &container.name, requests, limits, allowed: self.vpa.spec.allowed(&container.name) }
+            PodContainer { name: &container.name, requests, limits, allowed: allowed(&self.vpa.spec, &container.name) }
         });
         containers.collect()
     }
@@ -155,7 +130,7 @@ impl Case {
 
 #[test]
 fn vectors_capping_pod() {
-    for (index, case) in load::<Case>("capping_pod").into_iter().enumerate() {
+    for (index, case) in load::<Case>("vpa/capping_pod").into_iter().enumerate() {
         let limits = NamespaceLimits { containers: case.limits("Container"), pods: case.limits("Pod") };
         let recommendation = case.vpa.status.recommendation.clone();
         let has_policy = case.vpa.spec.resource_policy.is_some();

@@ -1,9 +1,9 @@
 //! Recommendations kept within container policies and the global maximum.
 
 use model::{Recommendation, ResourceList};
+use recordings::load;
 use serde::Deserialize;
 
-use crate::cases::load;
 use crate::objects::VpaSpec;
 
 #[derive(Deserialize)]
@@ -16,7 +16,7 @@ struct Case {
 
 #[test]
 fn vectors_capping_policy() {
-    for (index, mut case) in load::<Case>("capping_policy").into_iter().enumerate() {
+    for (index, mut case) in load::<Case>("vpa/capping_policy").into_iter().enumerate() {
         let global_max = case.global_max_allowed.unwrap_or_default();
         sizing::cap(&mut case.recommendation, &case.vpa_spec.policies(), &global_max);
         assert_eq!(serde_json::to_value(&case.recommendation).unwrap(), case.expect, "case {index}");

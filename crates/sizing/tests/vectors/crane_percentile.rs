@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use sizing::{PercentilePredictor, PercentileSettings, WeightedHistogram};
 
-use crate::cases;
-
 #[derive(Deserialize)]
 struct Case {
     percentile: PercentileSettings,
@@ -29,7 +27,7 @@ fn predict(predictor: &PercentilePredictor, series: &[&[f64]]) -> f64 {
 
 #[test]
 fn vectors_crane_percentile() {
-    for (number, case) in cases::load_of::<Case>("crane", "percentile").into_iter().enumerate() {
+    for (number, case) in recordings::load::<Case>("crane/percentile").into_iter().enumerate() {
         let predictor = PercentilePredictor::parse(&case.percentile);
         assert_eq!(predictor.is_err(), case.expect.error, "case {number}: {:?}: {predictor:?}", case.percentile);
         let Ok(predictor) = predictor else { continue };

@@ -8,8 +8,6 @@ use model::{Cpu, Memory, Quantity, ResourceList};
 use serde::Deserialize;
 use sizing::{CraneConfig, PercentilePredictor, WeightedHistogram};
 
-use crate::cases;
-
 #[derive(Deserialize)]
 struct Case {
     config: BTreeMap<String, String>,
@@ -110,7 +108,7 @@ fn histogram(predictor: &PercentilePredictor, series: Option<&[Vec<f64>]>) -> We
 
 #[test]
 fn vectors_crane_resource() {
-    for (number, case) in cases::load_of::<Case>("crane", "resource").into_iter().enumerate() {
+    for (number, case) in recordings::load::<Case>("crane/resource").into_iter().enumerate() {
         let setting = |key: &str| case.config.get(key).map(String::as_str);
         let known = |key: &String| CraneConfig::KEYS.contains(&key.as_str()) || key == CraneConfig::SPECIFICATION_KEY;
         assert!(case.config.keys().all(known), "case {number}: {:?}", case.config);

@@ -4,8 +4,6 @@ use model::{Cpu, Memory, Quantity};
 use serde::Deserialize;
 use sizing::Specifications;
 
-use crate::cases;
-
 #[derive(Deserialize)]
 struct Case {
     specification_config: String,
@@ -24,7 +22,7 @@ struct Query {
 
 #[test]
 fn vectors_crane_specifications() {
-    for (number, case) in cases::load_of::<Case>("crane", "specifications").into_iter().enumerate() {
+    for (number, case) in recordings::load::<Case>("crane/specifications").into_iter().enumerate() {
         let list = Specifications::parse(&case.specification_config);
         assert_eq!(list.is_err(), case.error, "case {number}: {:?}", case.specification_config);
         let Ok(list) = list else { continue };

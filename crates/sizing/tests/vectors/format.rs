@@ -1,10 +1,9 @@
 //! Amounts as they are published.
 
 use model::{Cpu, Memory};
+use recordings::load;
 use serde::Deserialize;
 use sizing::{Config, format};
-
-use crate::cases::load;
 
 #[derive(Deserialize)]
 struct Row {
@@ -49,5 +48,5 @@ fn check(row: &Row) {
 
 #[test]
 fn vectors_format() {
-    load::<Vec<Row>>("format").iter().flatten().for_each(check);
+    load::<Vec<Row>>("vpa/format").iter().flatten().for_each(check);
 }

@@ -1,10 +1,9 @@
 //! Decaying histograms, step by step: every weight and percentile to the last bit.
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
+use recordings::{Double, load};
 use serde::Deserialize;
 use sizing::{Buckets, DecayingHistogram, HalfLife, HistogramCheckpoint, Shape};
-
-use crate::cases::{Double, load};
 
 #[derive(Deserialize)]
 struct Case {
@@ -112,10 +111,10 @@ fn check_all(buckets: &'static Buckets, kind: &str) {
 
 #[test]
 fn vectors_histogram_cpu() {
-    check_all(Buckets::cpu(), "histogram_cpu");
+    check_all(Buckets::cpu(), "vpa/histogram_cpu");
 }
 
 #[test]
 fn vectors_histogram_memory() {
-    check_all(Buckets::memory(), "histogram_memory");
+    check_all(Buckets::memory(), "vpa/histogram_memory");
 }

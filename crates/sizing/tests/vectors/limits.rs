@@ -1,10 +1,9 @@
 //! Limits in proportion to requests.
 
 use model::ResourceList;
+use recordings::load;
 use serde::Deserialize;
 use sizing::proportional_limits;
-
-use crate::cases::load;
 
 #[derive(Deserialize)]
 struct Case {
@@ -30,7 +29,7 @@ struct Expected {
 
 #[test]
 fn vectors_limits() {
-    for (index, case) in load::<Vec<Case>>("limits").into_iter().flatten().enumerate() {
+    for (index, case) in load::<Vec<Case>>("vpa/limits").into_iter().flatten().enumerate() {
         let Resources { requests, limits } = &case.resources;
         let recommended = case.recommended_request.unwrap_or_default();
         let found = proportional_limits(limits, requests, &recommended, case.default_limit.as_ref());

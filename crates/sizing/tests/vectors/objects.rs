@@ -21,27 +21,28 @@ struct Metadata {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VpaSpec {
-    resource_policy: Option<ResourcePolicy>,
+    pub(crate) resource_policy: Option<ResourcePolicy>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ResourcePolicy {
+pub(crate) struct ResourcePolicy {
     #[serde(default)]
-    container_policies: Vec<Policy>,
+    pub(crate) container_policies: Vec<Policy>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Policy {
+pub(crate) struct Policy {
     #[serde(default)]
-    container_name: String,
+    pub(crate) container_name: String,
     mode: Option<String>,
     #[serde(default)]
-    min_allowed: ResourceList,
+    pub(crate) min_allowed: ResourceList,
     #[serde(default)]
-    max_allowed: ResourceList,
+    pub(crate) max_allowed: ResourceList,
     controlled_resources: Option<Vec<ResourceName>>,
+    pub(crate) controlled_values: Option<String>,
     oom_bump_up_ratio: Option<Quantity>,
     oom_min_bump_up: Option<Quantity>,
     memory_aggregation_interval_seconds: Option<i32>,

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Labels, Memory, ResourceList, ResourceName, Sample, Selector};
+use recordings::{Double, load};
 use serde::Deserialize;
 use sizing::{
     Accepted, AutoscalerId, Checkpoint, Config, Estimate, Fleet, HistogramCheckpoint, MemoryRules, Percentiles, Phase,
     PodSpec, WithoutUsage,
 };
 
-use crate::cases::{Double, load};
 use crate::objects::Vpa;
 
 #[derive(Deserialize)]
@@ -353,25 +353,25 @@ fn check_all(kind: &str) {
 
 #[test]
 fn vectors_recommend() {
-    check_all("recommend");
+    check_all("vpa/recommend");
 }
 
 #[test]
 fn vectors_recommend_checkpoint() {
-    check_all("recommend_checkpoint");
+    check_all("vpa/recommend_checkpoint");
 }
 
 #[test]
 fn vectors_recommend_oom() {
-    check_all("recommend_oom");
+    check_all("vpa/recommend_oom");
 }
 
 #[test]
 fn vectors_recommend_short() {
-    check_all("recommend_short");
+    check_all("vpa/recommend_short");
 }
 
 #[test]
 fn vectors_recommend_documented() {
-    check_all("recommend_documented");
+    check_all("vpa/recommend_documented");
 }

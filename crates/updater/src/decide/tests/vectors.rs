@@ -1,11 +1,10 @@
-//! Comparison with inputs and outputs recorded by running upstream's Go programs (`tests/vectors/vpa` of the repository).
+//! Comparison with inputs and outputs recorded by running upstream's Go programs.
 
 mod disruption;
 mod priority;
 mod resize_patch;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,28 +12,9 @@ use api::vpa::VerticalPodAutoscaler;
 use cluster::{LimitRange, Pod, Running, View};
 use jiff::Timestamp;
 use model::{NamespaceLimits, Recommendation};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::moment::Moment;
-
-/// All cases of the given files.
-fn load<C: DeserializeOwned>(files: &[&str]) -> Vec<C> {
-    #[derive(Deserialize)]
-    struct File<C> {
-        cases: Vec<C>,
-    }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/vpa");
-    let read = |file: &&str| {
-        let path = folder.join(format!("{file}.json"));
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        serde_json::from_str::<File<C>>(&text).unwrap_or_else(|error| panic!("{file}: {error}")).cases
-    };
-    let cases: Vec<C> = files.iter().flat_map(read).collect();
-    assert!(!cases.is_empty());
-    cases
-}
 
 /// The recordings have no target.
 fn autoscaler(mut object: Value) -> VerticalPodAutoscaler {

@@ -14,7 +14,7 @@ use super::super::super::in_place::{InPlace, Question, may_evict};
 use super::super::super::memory::is_any_lower;
 use super::super::super::resizing::Resizing;
 use super::super::super::settings::Settings;
-use super::{Attempts, autoscaler, load, pod, recommendation, running};
+use super::{Attempts, autoscaler, pod, recommendation, running};
 
 #[derive(Deserialize)]
 struct Case {
@@ -112,7 +112,7 @@ fn decision(answer: InPlace) -> String {
 
 #[test]
 fn vectors_disruption() {
-    for (index, mut case) in load::<Case>(&["disruption", "disruption_2"]).into_iter().enumerate() {
+    for (index, mut case) in recordings::load::<Case>("vpa/disruption").into_iter().enumerate() {
         let autoscaler = autoscaler(std::mem::take(&mut case.vpa));
         let recommendation = recommendation(&autoscaler);
         let mode = autoscaler.spec.effective_update_mode();

@@ -10,7 +10,7 @@ use super::super::super::memory::is_any_lower;
 use super::super::super::priority::{Priority, had_quick_oom};
 use super::super::super::settings::Settings;
 use super::super::super::{requirements, size};
-use super::{Attempts, at, autoscaler, limits, load, pod, recommendation, running};
+use super::{Attempts, at, autoscaler, limits, pod, recommendation, running};
 
 #[derive(Deserialize)]
 struct Case {
@@ -49,7 +49,7 @@ struct ExpectedPod {
 
 #[test]
 fn vectors_priority() {
-    for (index, case) in load::<Case>(&["priority", "priority_2"]).into_iter().enumerate() {
+    for (index, case) in recordings::load::<Case>("vpa/priority").into_iter().enumerate() {
         let autoscaler = autoscaler(case.vpa);
         let recommendation = recommendation(&autoscaler).unwrap_or_default();
         let limits = limits(case.limit_ranges);

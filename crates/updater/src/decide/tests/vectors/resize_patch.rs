@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::super::{resize_patch, size};
-use super::{at, autoscaler, limits, load, pod, recommendation, running};
+use super::{at, autoscaler, limits, pod, recommendation, running};
 
 #[derive(Deserialize)]
 struct Case {
@@ -43,7 +43,7 @@ fn listed(expected: Option<Value>) -> Value {
 #[test]
 fn vectors_resize_patch() {
     let now = at("2030-01-01T00:00:00Z".parse().expect("a time"));
-    for (index, case) in load::<Case>(&["resize_patch"]).into_iter().enumerate() {
+    for (index, case) in recordings::load::<Case>("vpa/resize_patch").into_iter().enumerate() {
         let autoscaler = autoscaler(case.vpa);
         let (pod, limits) = (pod(case.pod), limits(case.limit_ranges));
         let (running, spec) = (running(&pod), &autoscaler.spec);
