@@ -14,12 +14,10 @@ pub(crate) mod tests;
 #[cfg(test)]
 mod upstream;
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use anyhow::ensure;
 use cluster::{Scope, Shard};
-use runtime::{CommonArgs, GoDuration, LeaderElectionArgs, Program};
+use runtime::duration::positive_duration;
+use runtime::{CommonArgs, GoDuration, LeaderElectionArgs, NamespaceArgs, Namespaces, Program};
 
 use crate::storage::Storage;
 
@@ -105,12 +103,9 @@ pub struct Args {
     /// Deprecated: has no effect.
     #[arg(long, default_value_t = DEFAULT_MIN_CHECKPOINTS, value_name = "COUNT")]
     pub min_checkpoints: i64,
-    /// The only namespace to look at. Empty means all.
-    #[arg(long, default_value = "", value_name = "NAMESPACE")]
-    pub vpa_object_namespace: String,
-    /// Namespaces to leave alone, separated by commas. Not together with --vpa-object-namespace.
-    #[arg(long, default_value = "", value_name = "NAMESPACES")]
-    pub ignored_vpa_object_namespaces: String,
+    /// Flags that say which namespaces to look at.
+    #[command(flatten)]
+    pub namespaces: NamespaceArgs,
     /// Which part of the namespaces to look at, as INDEX/COUNT, counted from zero: 0/2 and 1/2 are all. Each part has a Lease of
     /// its own, whose name ends with -INDEX. Not together with --vpa-object-namespace.
     #[arg(long, default_value = "0/1", value_name = "INDEX/COUNT")]
@@ -121,18 +116,8 @@ pub struct Args {
 }
 
 /// The namespaces that `--vpa-object-namespace`, `--ignored-vpa-object-namespaces` and `--shard` leave.
-pub fn scope(only: &str, ignored: &str, shard: Shard) -> anyhow::Result<Scope> {
-    let ignored: BTreeSet<String> =
-        ignored.split(',').map(str::trim).filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
-    ensure!(
-        only.is_empty() || ignored.is_empty(),
-        "--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other"
-    );
-    ensure!(only.is_empty() || shard.is_whole(), "--vpa-object-namespace and --shard exclude each other");
-    Ok(Scope { namespace: (!only.is_empty()).then(|| only.to_owned()), ignored, shard })
-}
-
-fn positive_duration(text: &str) -> Result<GoDuration, String> {
-    let duration: GoDuration = text.parse().map_err(|error: runtime::duration::DurationError| error.to_string())?;
-    if duration.0 < Duration::from_millis(100) { Err("must be at least 100ms".to_owned()) } else { Ok(duration) }
+pub fn scope(namespaces: NamespaceArgs, shard: Shard) -> anyhow::Result<Scope> {
+    let Namespaces { only, ignored } = namespaces.namespaces()?;
+    ensure!(only.is_none() || shard.is_whole(), "--vpa-object-namespace and --shard exclude each other");
+    Ok(Scope { namespace: only, ignored, shard })
 }

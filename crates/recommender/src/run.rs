@@ -58,15 +58,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         checkpoints_timeout,
         checkpoints_gc_interval,
         min_checkpoints,
-        vpa_object_namespace,
-        ignored_vpa_object_namespaces,
+        namespaces,
         shard,
         feature_gates,
     } = args;
     if min_checkpoints != DEFAULT_MIN_CHECKPOINTS {
         tracing::warn!("--min-checkpoints is deprecated and has no effect");
     }
-    let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces, shard)?;
+    let scope = scope(namespaces, shard)?;
     let config = sizing.config(&feature_gates)?;
     let charge = Charge { recommender_name, memory_saver, patience: recommender_interval.0 };
     let external = external.names(&history.container_name_label)?;

@@ -34,6 +34,17 @@ pub enum DurationError {
     TooLong,
 }
 
+/// Reads a duration that may not be shorter than `least`.
+pub fn at_least(least: Duration, text: &str) -> Result<GoDuration, String> {
+    let duration: GoDuration = text.parse().map_err(|error: DurationError| error.to_string())?;
+    if duration.0 < least { Err(format!("must be at least {}", GoDuration(least))) } else { Ok(duration) }
+}
+
+/// Reads how often something is done, or how long it may take, which must be at least 100ms.
+pub fn positive_duration(text: &str) -> Result<GoDuration, String> {
+    at_least(Duration::from_millis(100), text)
+}
+
 impl From<GoDuration> for Duration {
     fn from(duration: GoDuration) -> Self {
         duration.0

@@ -3,6 +3,8 @@
 //! Source of the rules: Kubernetes component-base `featuregate`. A gate that is named wins over `AllAlpha` and `AllBeta`,
 //! whatever the order; a gate that graduated can only be set to the value it is locked to.
 
+pub mod suite;
+
 use std::collections::BTreeMap;
 
 /// How mature a feature is.

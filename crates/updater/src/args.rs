@@ -3,12 +3,13 @@
 #[cfg(test)]
 mod upstream;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use cluster::{ObjectKey, Scope, Shard};
-use runtime::{CommonArgs, FeatureGates, FeedReaderArgs, Gate, GoDuration, LeaderElectionArgs, Program, Stage};
+use anyhow::Context as _;
+use cluster::ObjectKey;
+use runtime::duration::positive_duration;
+use runtime::gates::suite::{IN_PLACE, PER_AUTOSCALER_RULES, STARTUP_BOOST, SUITE};
+use runtime::{CommonArgs, FeatureGates, FeedReaderArgs, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
 
 use crate::decide::{MakeRoom, Settings};
 use crate::pace::Limits;
@@ -19,17 +20,6 @@ pub const PROGRAM: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     defaults: &[("address", ":8943"), ("leader-elect-resource-name", "vpa-updater")],
 };
-
-const STARTUP_BOOST: &str = "CPUStartupBoost";
-const IN_PLACE: &str = "InPlace";
-const PER_AUTOSCALER: &str = "PerVPAConfig";
-
-const GATES: [Gate; 3] = [
-    Gate { name: STARTUP_BOOST, stage: Stage::Alpha, default: false },
-    Gate { name: IN_PLACE, stage: Stage::Alpha, default: false },
-    Gate { name: PER_AUTOSCALER, stage: Stage::Alpha, default: false },
-];
-
 /// Gives running pods the size that is recommended, within what their owners allow.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
@@ -55,12 +45,9 @@ pub struct Args {
     /// How often everything is looked at anew. Changes of pods, objects and recommendations are taken up at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub updater_interval: GoDuration,
-    /// The only namespace to look at. Empty means all.
-    #[arg(long, default_value = "", value_name = "NAMESPACE")]
-    pub vpa_object_namespace: String,
-    /// Namespaces to leave alone, separated by commas. Not together with --vpa-object-namespace.
-    #[arg(long, default_value = "", value_name = "NAMESPACES")]
-    pub ignored_vpa_object_namespaces: String,
+    /// Flags that say which namespaces to look at.
+    #[command(flatten)]
+    pub namespaces: NamespaceArgs,
 }
 
 /// Flags that say which pods are changed.
@@ -159,7 +146,7 @@ impl ChoiceArgs {
             make_room,
             feature_gates,
         } = self;
-        let gates = FeatureGates::parse(&GATES, &feature_gates).context("--feature-gates")?;
+        let gates = FeatureGates::parse(&SUITE, &feature_gates).context("--feature-gates")?;
         Ok(Settings {
             min_replicas,
             eviction_tolerance,
@@ -170,7 +157,7 @@ impl ChoiceArgs {
             make_room,
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(STARTUP_BOOST),
-            per_autoscaler: gates.enabled(PER_AUTOSCALER),
+            per_autoscaler: gates.enabled(PER_AUTOSCALER_RULES),
             ..Settings::default()
         })
     }
@@ -218,22 +205,6 @@ impl HoldArgs {
             stop: (!stop_config_map_name.is_empty()).then(|| key(stop_config_map_namespace, stop_config_map_name)),
         }
     }
-}
-
-/// The namespaces that `--vpa-object-namespace` and `--ignored-vpa-object-namespaces` leave.
-pub fn scope(only: &str, ignored: &str) -> anyhow::Result<Scope> {
-    let ignored: BTreeSet<String> =
-        ignored.split(',').map(str::trim).filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
-    ensure!(
-        only.is_empty() || ignored.is_empty(),
-        "--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other"
-    );
-    Ok(Scope { namespace: (!only.is_empty()).then(|| only.to_owned()), ignored, shard: Shard::default() })
-}
-
-fn positive_duration(text: &str) -> Result<GoDuration, String> {
-    let duration: GoDuration = text.parse().map_err(|error: runtime::duration::DurationError| error.to_string())?;
-    if duration.0 < Duration::from_millis(100) { Err("must be at least 100ms".to_owned()) } else { Ok(duration) }
 }
 
 fn fraction(text: &str) -> Result<f64, String> {
@@ -323,6 +294,7 @@ mod tests {
             assert!(parse(line).is_err(), "{line}");
         }
         assert!(parse("--feature-gates=Nonsense=true").expect("a text").choice.settings().is_err());
-        assert!(scope("a", "b").is_err());
+        let both = parse("--vpa-object-namespace=a --ignored-vpa-object-namespaces=b").expect("two texts");
+        assert!(both.namespaces.namespaces().is_err());
     }
 }

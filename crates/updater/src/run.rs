@@ -2,16 +2,16 @@
 //! leader before it did.
 
 use anyhow::Context as _;
-use cluster::Watches;
+use cluster::{Scope, Shard, Watches};
 use feed::Reader;
 use runtime::client;
 use runtime::throttle::Throttle;
-use runtime::{Announcement, Chassis, FeedSource, Leading};
+use runtime::{Announcement, Chassis, FeedSource, Leading, Namespaces};
 use tokio_util::sync::CancellationToken;
 
 use crate::act::Writer;
 use crate::act::event::Events;
-use crate::args::{Args, scope};
+use crate::args::Args;
 use crate::metrics::Metrics;
 use crate::term::{Rules, Senses, Tell, Term};
 
@@ -20,18 +20,9 @@ const URGENT_SHARE: u32 = 4;
 
 /// The updater's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args {
-        common,
-        election,
-        choice,
-        pace,
-        hold,
-        feed,
-        updater_interval,
-        vpa_object_namespace,
-        ignored_vpa_object_namespaces,
-    } = args;
-    let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
+    let Args { common, election, choice, pace, hold, feed, updater_interval, namespaces } = args;
+    let Namespaces { only, ignored } = namespaces.namespaces()?;
+    let scope = Scope { namespace: only, ignored, shard: Shard::default() };
     let (limits, concurrency) = pace.limits();
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
     let rules = Rules {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use runtime::GoDuration;
+use runtime::duration::positive_duration;
 use sources::prometheus::{Connection, Credentials, PodLabelSettings, Secret, Step, UsageSettings};
 
 use crate::history::Settings;
@@ -28,7 +29,7 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "FILE", requires = "prometheus_client_cert_file")]
     pub prometheus_client_key_file: Option<PathBuf>,
     /// How long one query may take.
-    #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = super::positive_duration)]
+    #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub prometheus_query_timeout: GoDuration,
     /// Token to show to Prometheus. Wins over a user name.
     #[arg(long, default_value = "", value_name = "TOKEN", hide_env_values = true)]

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use runtime::GoDuration;
+use runtime::duration::positive_duration;
 
-use super::positive_duration;
 use crate::predict::track::Pace;
 
 /// How predicted metrics are read, forecast and written.

@@ -2,18 +2,9 @@
 
 use anyhow::Context as _;
 use model::{Quantity, ResourceList, ResourceName};
-use runtime::{FeatureGates, Gate, GoDuration, Stage};
+use runtime::gates::suite::{PER_AUTOSCALER_RULES, SUITE};
+use runtime::{FeatureGates, GoDuration};
 use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
-
-/// Lets autoscalers set their own memory rules.
-const PER_AUTOSCALER_RULES: &str = "PerVPAConfig";
-
-/// The gates that all programs of the suite know. The others concern the updater and the webhook.
-const GATES: [Gate; 3] = [
-    Gate { name: "CPUStartupBoost", stage: Stage::Alpha, default: false },
-    Gate { name: "InPlace", stage: Stage::Alpha, default: false },
-    Gate { name: PER_AUTOSCALER_RULES, stage: Stage::Alpha, default: false },
-];
 
 /// Flags that say how large a container should be.
 #[derive(Debug, Clone, clap::Args)]
@@ -95,7 +86,7 @@ pub struct SizingArgs {
 impl SizingArgs {
     /// The settings of sizing. `gates` as in `--feature-gates`.
     pub fn config(self, gates: &str) -> anyhow::Result<Config> {
-        let gates = FeatureGates::parse(&GATES, gates).context("--feature-gates")?;
+        let gates = FeatureGates::parse(&SUITE, gates).context("--feature-gates")?;
         let Self {
             recommendation_margin_fraction,
             pod_recommendation_min_cpu_millicores,

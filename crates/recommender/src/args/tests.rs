@@ -1,5 +1,7 @@
 //! Command lines and what they are understood as.
 
+use std::time::Duration;
+
 use super::*;
 
 pub(crate) fn parse(line: &str) -> Result<Args, String> {
@@ -32,26 +34,30 @@ fn checkpoints_are_the_storage_by_either_name_and_a_slip_is_noticed() {
     assert!(parse("--storage=checkpoints").is_err());
 }
 
+fn scoped(line: &str) -> anyhow::Result<Scope> {
+    let args = parse(line).expect(line);
+    scope(args.namespaces, args.shard)
+}
+
 #[test]
 fn namespaces_are_all_some_or_one() {
-    let check = |only: &str, ignored: &str, namespace: &str, expected: bool| {
-        let all = Shard::default();
-        assert_eq!(scope(only, ignored, all).expect("one of the two").includes(namespace), expected, "{namespace}");
+    let check = |line: &str, namespace: &str, expected: bool| {
+        assert_eq!(scoped(line).expect("one of the two").includes(namespace), expected, "{line} {namespace}");
     };
-    check("", "", "a", true);
-    check("a", "", "b", false);
-    check("", "a, b", "b", false);
-    check("", "a, b", "c", true);
-    assert!(scope("a", "b", Shard::default()).is_err());
+    check("", "a", true);
+    check("--vpa-object-namespace=a", "b", false);
+    check("--ignored-vpa-object-namespaces=a,b", "b", false);
+    check("--ignored-vpa-object-namespaces=a,b", "c", true);
+    assert!(scoped("--vpa-object-namespace=a --ignored-vpa-object-namespaces=b").is_err());
 }
 
 #[test]
 fn shards_are_counted_from_zero_and_divide_all_namespaces() {
     let shard = |line: &str| parse(line).map(|args| args.shard);
     assert_eq!(shard(""), Ok(Shard::default()));
-    let second = shard("--shard=1/2").expect("the second of two");
-    assert!(scope("", "kube-system", second).expect("a scope").includes("mail"));
-    assert!(scope("mail", "", second).is_err());
+    let second = "--shard=1/2 --ignored-vpa-object-namespaces=kube-system";
+    assert!(scoped(second).expect("a scope").includes("mail"));
+    assert!(scoped("--shard=1/2 --vpa-object-namespace=mail").is_err());
     for (line, expected) in [
         ("--shard=2/2", "shards are counted from zero: the last of 2 is 1/2"),
         ("--shard=0/0", "there must be 1 to 256 shards"),

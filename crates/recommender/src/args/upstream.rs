@@ -65,32 +65,16 @@ const OWN: [(&str, &str); 55] = [
     ("leader-elect-resource-name", "vpa-recommender-lease"),
 ];
 
-fn flags() -> impl Iterator<Item = (&'static str, &'static str)> {
-    OWN.into_iter().chain(upstream::FLAGS)
-}
-
-fn shown(words: &[String]) -> String {
-    let words = std::iter::once("recommender".to_owned()).chain(words.iter().cloned());
-    let args: Args = PROGRAM.try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
-    format!("{args:?}")
-}
-
 #[test]
 fn every_flag_of_upstream_is_known_and_has_upstreams_default() {
-    let nothing = shown(&[]);
-    let mut all = Vec::new();
-    for (flag, default) in flags() {
-        let word = format!("--{flag}={default}");
-        assert_eq!(shown(std::slice::from_ref(&word)), nothing, "{word}");
-        all.push(word);
-    }
-    assert_eq!(shown(&all), nothing);
+    upstream::check_defaults::<Args>(&PROGRAM, &OWN);
 }
 
 #[test]
 fn a_flag_with_a_value_of_its_own_is_heard() {
+    let shown = |words: &[String]| upstream::shown::<Args>(&PROGRAM, words);
     let nothing = shown(&[]);
-    for (flag, default) in flags() {
+    for (flag, default) in OWN.into_iter().chain(upstream::FLAGS) {
         let other = match default {
             "true" => "false",
             "false" => "true",
@@ -128,8 +112,5 @@ fn the_arguments_of_upstreams_manifests_start_the_recommender_without_a_word_abo
 
 #[test]
 fn the_readme_names_every_flag_without_effect() {
-    let readme = include_str!("../../README.md");
-    for flag in runtime::no_effect::FLAGS {
-        assert!(readme.contains(&format!("`--{}`", flag.name)), "--{}", flag.name);
-    }
+    upstream::check_readme(include_str!("../../README.md"));
 }

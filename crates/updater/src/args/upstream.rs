@@ -25,26 +25,9 @@ const OWN: [(&str, &str); 15] = [
     ("leader-elect-resource-name", "vpa-updater"),
 ];
 
-fn flags() -> impl Iterator<Item = (&'static str, &'static str)> {
-    OWN.into_iter().chain(upstream::FLAGS)
-}
-
-fn shown(words: &[String]) -> String {
-    let words = std::iter::once("updater".to_owned()).chain(words.iter().cloned());
-    let args: Args = PROGRAM.try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
-    format!("{args:?}")
-}
-
 #[test]
 fn every_flag_of_upstream_is_known_and_has_upstreams_default() {
-    let nothing = shown(&[]);
-    let mut all = Vec::new();
-    for (flag, default) in flags() {
-        let word = format!("--{flag}={default}");
-        assert_eq!(shown(std::slice::from_ref(&word)), nothing, "{word}");
-        all.push(word);
-    }
-    assert_eq!(shown(&all), nothing);
+    upstream::check_defaults::<Args>(&PROGRAM, &OWN);
 }
 
 #[test]
@@ -64,8 +47,5 @@ fn the_arguments_of_upstreams_manifests_start_the_updater() {
 
 #[test]
 fn the_readme_names_every_flag_without_effect() {
-    let readme = include_str!("../../README.md");
-    for flag in runtime::no_effect::FLAGS {
-        assert!(readme.contains(&format!("`--{}`", flag.name)), "--{}", flag.name);
-    }
+    upstream::check_readme(include_str!("../../README.md"));
 }

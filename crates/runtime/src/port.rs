@@ -1,0 +1,50 @@
+//! The port on which a program answers others over TLS: opened where the pod listens, and served for a while after the end was asked for.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::address::{ListenAddress, listen_ip_from_environment};
+use crate::serve::{Limits, serve, want_connections};
+use crate::tls::CurrentServerTls;
+
+/// An open port that is not served yet; who connects waits.
+#[derive(Debug)]
+pub struct Port {
+    listener: TcpListener,
+    limits: Limits,
+}
+
+impl Port {
+    /// Opens the port that was given with `flag`.
+    pub async fn open(flag: &str, number: u16, limits: Limits) -> anyhow::Result<Self> {
+        want_connections(limits.connections)?;
+        let listen: ListenAddress = format!(":{number}").parse()?;
+        let listen = listen.or_host(listen_ip_from_environment()?);
+        let listener = listen.bind().await.with_context(|| format!("cannot listen on --{flag}={number}"))?;
+        Ok(Self { listener, limits })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `leaving` after `shutdown`: others go on sending requests until they know of it. Returns when the last connection is
+    /// closed.
+    pub async fn serve(self, router: Router, tls: CurrentServerTls, shutdown: CancellationToken, leaving: Duration) {
+        let serving = CancellationToken::new();
+        let server = serve(self.listener, router, Some(tls), self.limits, serving.clone());
+        let end = async {
+            shutdown.cancelled().await;
+            tokio::time::sleep(leaving).await;
+            serving.cancel();
+        };
+        tokio::join!(server, end);
+    }
+}
