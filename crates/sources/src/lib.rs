@@ -6,6 +6,7 @@
 //! |---|---|
 //! | what is asked of Prometheus, under which names | `prometheus/query.rs`, `prometheus/names.rs` |
 
+pub mod causes;
 pub mod external_metrics;
 pub mod metrics_api;
 pub mod prometheus;

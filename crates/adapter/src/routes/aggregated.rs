@@ -13,8 +13,9 @@ use kube::client::{Body, ClientBuilder};
 use kube::config::{AuthInfo, Config};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
+use sources::causes::with_causes;
 
-use super::exchange::{ExchangeError, MOST_BYTES, chain, in_short, sources, values};
+use super::exchange::{ExchangeError, MOST_BYTES, in_short, sources, values};
 use super::file::UpstreamSpec;
 use super::hops::HEADER;
 use super::link::CONNECT_TIMEOUT;
@@ -51,9 +52,9 @@ impl Aggregated {
             Err(error) if is_without_connection(&error) => send(&self.client, ask, hops).await,
             sent => sent,
         };
-        let (parts, body) = sent.map_err(|error| ExchangeError::Lost(chain(&error)))?.into_parts();
+        let (parts, body) = sent.map_err(|error| ExchangeError::Lost(with_causes(&error)))?.into_parts();
         let body = Limited::new(body, MOST_BYTES).collect().await;
-        let bytes = body.map_err(|error| ExchangeError::Lost(chain(&*error)))?.to_bytes();
+        let bytes = body.map_err(|error| ExchangeError::Lost(with_causes(&*error)))?.to_bytes();
         if parts.status.is_success() { values_in(ask, &bytes) } else { Err(refusal(parts.status, &bytes)) }
     }
 }

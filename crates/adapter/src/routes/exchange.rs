@@ -89,18 +89,6 @@ pub(super) fn in_short(message: &str) -> String {
     message.chars().filter(|one| !one.is_control()).take(MOST_CHARACTERS).collect()
 }
 
-/// An error with everything behind it.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    for source in sources(error).skip(1) {
-        let more = source.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-    }
-    text
-}
-
 /// An error and those behind it.
 pub(super) fn sources<'a>(
     error: &'a (dyn std::error::Error + 'static),

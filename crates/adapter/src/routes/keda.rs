@@ -17,10 +17,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::Requirement;
 use runtime::tls::{ClientTls, Reload, TlsFiles};
 use rustls_pki_types::ServerName;
+use sources::causes::with_causes;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Status};
 
-use super::exchange::{ExchangeError, MOST_BYTES, chain, in_short, sources, values};
+use super::exchange::{ExchangeError, MOST_BYTES, in_short, sources, values};
 use super::file::{KEDA_KEY, UpstreamSpec};
 use super::link::CONNECT_TIMEOUT;
 use crate::answer::ExternalValue;
@@ -165,7 +166,7 @@ fn refusal(status: &Status) -> ExchangeError {
         Code::Internal if status.source().is_none() => ExchangeError::Nonsense(message),
         Code::Unknown if status.source().is_none() => ExchangeError::NoValue(message),
         _ => {
-            let behind = status.source().map(chain).filter(|behind| !behind.contains(&message));
+            let behind = status.source().map(with_causes).filter(|behind| !behind.contains(&message));
             let behind = behind.map(|behind| format!(": {}", in_short(&behind))).unwrap_or_default();
             ExchangeError::Lost(format!("{message}{behind}"))
         }

@@ -10,6 +10,7 @@ use kube::config::AuthInfo;
 use kube::{Client, Config};
 
 use super::error::PrometheusError;
+use crate::causes::with_causes;
 
 /// For a connection to the store.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -99,7 +100,7 @@ impl Connection {
         config.root_cert = needs_no_roots.then(Vec::new);
         config.auth_info = self.identity().await?;
         config.headers.clone_from(&self.headers);
-        let set_up = |error: kube::Error| PrometheusError::SetUp(chain(&error));
+        let set_up = |error: kube::Error| PrometheusError::SetUp(with_causes(&error));
         Ok(ClientBuilder::try_from(config).map_err(set_up)?.build())
     }
 
@@ -128,20 +129,6 @@ impl Connection {
             _ => Err(refuse("is no address that starts with http:// or https://")),
         }
     }
-}
-
-/// An error with everything behind it.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -15,10 +15,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::answer::{self, Labelled};
-use super::connection::{Connection, chain};
+use super::connection::Connection;
 use super::error::PrometheusError;
 use super::instant::{self, InstantSample, SeriesShape};
 use super::window::{Window, seconds};
+use crate::causes::with_causes;
 
 /// Of one answer.
 const MAX_BYTES: usize = 64 << 20;
@@ -128,11 +129,15 @@ impl Prometheus {
             Request::get(format!("/api/v1/{path}?{parameters}")).body(Body::empty())
         };
         let request = request.map_err(|error| PrometheusError::SetUp(error.to_string()))?;
-        let unreachable = |error: kube::Error| PrometheusError::Unreachable(chain(&error));
+        let unreachable = |error: kube::Error| PrometheusError::Unreachable(with_causes(&error));
         let (head, body) = self.client.send(request).await.map_err(unreachable)?.into_parts();
         let body = Limited::new(body, max_bytes).collect().await.map_err(|error| {
             let is_too_long = error.is::<LengthLimitError>();
-            if is_too_long { PrometheusError::TooLong(max_bytes) } else { PrometheusError::Unreachable(chain(&*error)) }
+            if is_too_long {
+                PrometheusError::TooLong(max_bytes)
+            } else {
+                PrometheusError::Unreachable(with_causes(&*error))
+            }
         })?;
         let body = body.to_bytes();
         if head.status.is_success() {
