@@ -2,14 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use kube::Api;
-use runtime::address::listen_ip_from_environment;
+use runtime::Chassis;
 use runtime::endpoints::Endpoints;
 use runtime::leading::own_namespace;
-use runtime::serve::{serve, want_connections};
-use runtime::{Chassis, ListenAddress};
-use tokio_util::sync::CancellationToken;
+use runtime::port::Port;
 
 use crate::args::Args;
 use crate::decide::Providers;
@@ -32,7 +29,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let rules = rules.settings()?;
     let metrics = Metrics::register(&chassis.registry)?;
     let own = serving.own_service(&own_namespace());
-    let listen: ListenAddress = format!(":{}", serving.secure_port).parse()?;
+    let secure_port = serving.secure_port;
     let source = serving.source(chassis.client.clone(), &own);
 
     let Some(guard) = Guard::start(guard, &chassis).await? else { return Ok(()) };
@@ -46,10 +43,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
     let certificates = certificates?;
 
-    want_connections(LIMITS.connections)?;
-    let listen = listen.or_host(listen_ip_from_environment()?);
-    let listener = listen.bind().await.with_context(|| format!("cannot listen on --secure-port={}", listen.port()))?;
-    tracing::info!(address = %listener.local_addr()?, "answering questions for metrics");
+    let port = Port::open("secure-port", secure_port, LIMITS).await?;
+    tracing::info!(address = %port.address()?, "answering questions for metrics");
     let health = Endpoints {
         registry: chassis.registry.clone(),
         readiness: chassis.readiness.clone(),
@@ -57,8 +52,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         shutdown: chassis.shutdown.clone(),
     };
     let surface = Surface { guard, providers, metrics: metrics.clone(), health, leaving: chassis.shutdown.clone() };
-    let serving = CancellationToken::new();
-    let server = serve(listener, surface.router(), Some(certificates.current()), LIMITS, serving.clone());
+    let server = port.serve(surface.router(), certificates.current(), chassis.shutdown.clone(), LEAVING);
     chassis.readiness.condition("serving").ready();
 
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
@@ -66,11 +60,6 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let attendant = Attendant { certificates, services, own, activity: chassis.activity.clone(), metrics };
     chassis.tasks.spawn_until_shutdown("certificates", attendant.run());
 
-    let end = async {
-        chassis.shutdown.cancelled().await;
-        tokio::time::sleep(LEAVING).await;
-        serving.cancel();
-    };
-    tokio::join!(server, end);
+    server.await;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Whom to trust changes, is missing, or is nonsense.
 
-use std::time::Duration;
-
 use adapter::guard::Guard;
+use anyhow::ensure;
+use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::Readiness;
 
@@ -14,12 +14,12 @@ const NAMES: &str = r#"["front-proxy-client"]"#;
 
 /// Asks until the answer is this one. The watch tells of a change in its own time.
 pub(crate) async fn becomes(connection: &mut Connection, headers: &[&str], expected: u16) {
-    let asking = async {
-        while connection.queue(headers).await != expected {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(1), asking).await.unwrap_or_else(|_| panic!("never {expected}"));
+    let asking = eventually(format!("the code is {expected}"), Pace::WITHIN, async || {
+        let code = connection.queue(headers).await;
+        ensure!(code == expected, "{code}");
+        Ok(())
+    });
+    asking.await.unwrap();
 }
 
 #[tokio::test]

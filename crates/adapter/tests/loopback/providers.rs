@@ -1,7 +1,7 @@
 //! What is left to other providers: in whose name they are asked, and what happens when they hang, die, come back or ask us.
 
-use std::time::Duration;
-
+use anyhow::{bail, ensure};
+use eventually::{Pace, eventually};
 use serde_json::{Value, json};
 
 use crate::provider::{Does, Provider};
@@ -31,16 +31,12 @@ pub(crate) async fn ask(stage: &Stage, path: &str) -> (u16, String) {
 }
 
 pub(crate) async fn becomes(stage: &Stage, path: &str, expected: (u16, &str)) {
-    let asking = async {
-        loop {
-            let (code, text) = ask(stage, path).await;
-            if (code, text.as_str()) == expected {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(1), asking).await.unwrap_or_else(|_| panic!("never {expected:?}"));
+    let asking = eventually(format!("the answer is {expected:?}"), Pace::WITHIN, async || {
+        let (code, text) = ask(stage, path).await;
+        ensure!((code, text.as_str()) == expected, "{code} {text}");
+        Ok(())
+    });
+    asking.await.unwrap();
 }
 
 #[tokio::test]
@@ -96,13 +92,15 @@ async fn while_a_provider_hangs_its_last_word_stands_in_and_then_it_is_left_alon
     assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
     let stood_in = r#"adapter_route_requests_total{outcome="stale",route="default",upstream="another"}"#;
     // What was said is shared for a second, and stands in after that.
-    let asking = async {
-        while !stage.metrics().contains(stood_in) {
-            assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    let asking = eventually("the old answer stands in", Pace::WITHIN, async || {
+        let metrics = stage.metrics();
+        if metrics.contains(stood_in) {
+            return Ok(());
         }
-    };
-    tokio::time::timeout(Duration::from_mins(1), asking).await.expect("never stale");
+        assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
+        bail!("{metrics}")
+    });
+    asking.await.unwrap();
     provider.now(Does::Says(2));
     becomes(&stage, QUEUE, (200, "2")).await;
     assert!(stage.metrics().contains(r#"adapter_upstream_resting{upstream="another"} 0"#), "{}", stage.metrics());
@@ -152,9 +150,11 @@ async fn many_who_ask_the_same_are_one_question() {
     leave_all(&stage, &provider, "").await;
     let asking = futures::future::join_all((0..10).map(|_| ask(&stage, QUEUE)));
     let answering = async {
-        while provider.asked().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let is_asked = async || {
+            ensure!(!provider.asked().is_empty(), "it is not");
+            Ok(())
+        };
+        eventually("the provider is asked", Pace::WITHIN, is_asked).await.unwrap();
         provider.now(Does::Says(7));
     };
     let (answers, ()) = futures::future::join(asking, answering).await;
