@@ -4,12 +4,10 @@ mod heartbeat;
 mod registration;
 mod serving;
 
-use std::collections::BTreeSet;
-
-use anyhow::{Context as _, ensure};
-use cluster::{Scope, Shard};
+use anyhow::Context as _;
 use model::Quantity;
-use runtime::{CommonArgs, FeatureGates, FeedReaderArgs, Gate, Program, Stage};
+use runtime::gates::suite::{IN_PLACE, PER_AUTOSCALER_RULES, STARTUP_BOOST, SUITE};
+use runtime::{CommonArgs, FeatureGates, FeedReaderArgs, NamespaceArgs, Program};
 
 use crate::state::{Gates, Settings};
 
@@ -20,17 +18,6 @@ pub use serving::ServingArgs;
 /// What sets the webhook's command line apart.
 pub const PROGRAM: Program =
     Program { name: "webhook", version: env!("CARGO_PKG_VERSION"), defaults: &[("address", ":8944")] };
-
-const STARTUP_BOOST: &str = "CPUStartupBoost";
-const IN_PLACE: &str = "InPlace";
-const PER_AUTOSCALER_RULES: &str = "PerVPAConfig";
-
-const GATES: [Gate; 3] = [
-    Gate { name: STARTUP_BOOST, stage: Stage::Alpha, default: false },
-    Gate { name: IN_PLACE, stage: Stage::Alpha, default: false },
-    Gate { name: PER_AUTOSCALER_RULES, stage: Stage::Alpha, default: false },
-];
-
 /// Gives pods their recommended size when they are created, and checks VPA objects.
 // `--tls-cert-file` is the certificate of the webhook here, as it is upstream, where metrics are never served over TLS.
 #[derive(Debug, Clone, clap::Parser)]
@@ -62,12 +49,9 @@ pub struct Args {
     #[command(flatten)]
     pub feed: FeedReaderArgs,
 
-    /// The only namespace to look at. Empty means all.
-    #[arg(long, default_value = "", value_name = "NAMESPACE")]
-    pub vpa_object_namespace: String,
-    /// Namespaces to leave alone, separated by commas. Not together with --vpa-object-namespace.
-    #[arg(long, default_value = "", value_name = "NAMESPACES")]
-    pub ignored_vpa_object_namespaces: String,
+    /// Flags that say which namespaces to look at.
+    #[command(flatten)]
+    pub namespaces: NamespaceArgs,
 }
 
 /// Flags about what is patched and what is refused.
@@ -88,7 +72,7 @@ impl ReviewArgs {
     /// The settings of reviews.
     pub fn settings(self) -> anyhow::Result<Settings> {
         let Self { max_allowed_cpu_boost, native_sidecars, feature_gates } = self;
-        let gates = FeatureGates::parse(&GATES, &feature_gates).context("--feature-gates")?;
+        let gates = FeatureGates::parse(&SUITE, &feature_gates).context("--feature-gates")?;
         Ok(Settings {
             gates: Gates {
                 startup_boost: gates.enabled(STARTUP_BOOST),
@@ -99,17 +83,6 @@ impl ReviewArgs {
             native_sidecars,
         })
     }
-}
-
-/// The namespaces that `--vpa-object-namespace` and `--ignored-vpa-object-namespaces` leave.
-pub fn scope(only: &str, ignored: &str) -> anyhow::Result<Scope> {
-    let ignored: BTreeSet<String> =
-        ignored.split(',').map(str::trim).filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
-    ensure!(
-        only.is_empty() || ignored.is_empty(),
-        "--vpa-object-namespace and --ignored-vpa-object-namespaces exclude each other"
-    );
-    Ok(Scope { namespace: (!only.is_empty()).then(|| only.to_owned()), ignored, shard: Shard::default() })
 }
 
 #[cfg(test)]

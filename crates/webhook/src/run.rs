@@ -3,19 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use cluster::{Scope, View, Watches};
+use cluster::{Scope, Shard, View, Watches};
 use feed::{Following, Reader};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
-use runtime::address::listen_ip_from_environment;
 use runtime::leading::{hostname, own_namespace};
-use runtime::serve::{serve, want_connections};
-use runtime::{Chassis, FeedReaderArgs, FeedSource, ListenAddress};
+use runtime::port::Port;
+use runtime::{Chassis, FeedReaderArgs, FeedSource, Namespaces};
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use crate::args::{Args, scope};
+use crate::args::Args;
 use crate::certificates::Attendant;
 use crate::metrics::Metrics;
 use crate::overload::Load;
@@ -32,24 +29,16 @@ const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The webhook's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args {
-        common: _,
-        serving,
-        registration,
-        heartbeat,
-        review,
-        feed,
-        vpa_object_namespace,
-        ignored_vpa_object_namespaces,
-    } = args;
-    let scope = scope(&vpa_object_namespace, &ignored_vpa_object_namespaces)?;
+    let Args { common: _, serving, registration, heartbeat, review, feed, namespaces } = args;
+    let Namespaces { only, ignored } = namespaces.namespaces()?;
     let settings = Arc::new(review.settings()?);
     let metrics = Metrics::register(&chassis.registry)?;
     let own_namespace = own_namespace();
-    let ignored: Vec<String> = scope.ignored.iter().cloned().collect();
-    let registration = registration.registration(&own_namespace, &vpa_object_namespace, &ignored)?;
+    let left_alone: Vec<String> = ignored.iter().cloned().collect();
+    let registration = registration.registration(&own_namespace, only.as_deref().unwrap_or_default(), &left_alone)?;
+    let scope = Scope { namespace: only, ignored, shard: Shard::default() };
     let heartbeat = heartbeat.heartbeat(chassis.client.clone(), &own_namespace, hostname()?);
-    let listen: ListenAddress = format!(":{}", serving.port).parse()?;
+    let port = serving.port;
     let source = serving.source(chassis.client.clone(), &own_namespace, registration.as_ref())?;
 
     let heard = hear(feed, &chassis)?;
@@ -57,18 +46,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
     let certificates = certificates?;
 
-    want_connections(LIMITS.connections)?;
-    let listen = listen.or_host(listen_ip_from_environment()?);
-    let listener = listen.bind().await.with_context(|| format!("cannot listen on --port={}", listen.port()))?;
-    tracing::info!(address = %listener.local_addr()?, "answering reviews");
+    let port = Port::open("port", port, LIMITS).await?;
+    tracing::info!(address = %port.address()?, "answering reviews");
     let load = Load::default();
     chassis.tasks.spawn_until_shutdown("load", load.clone().measure());
     let tls = certificates.current();
     let reviews = Reviews { view, heard, settings, metrics: metrics.clone(), load, leaving: chassis.shutdown.clone() };
-    let serving = CancellationToken::new();
-    let server = serve(listener, reviews.router(), Some(tls), LIMITS, serving.clone());
-    let is_ready = chassis.readiness.condition("serving");
-    is_ready.ready();
+    let server = port.serve(reviews.router(), tls, chassis.shutdown.clone(), LEAVING);
+    chassis.readiness.condition("serving").ready();
 
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
     let caution = match &registration {
@@ -84,12 +69,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         attendant.run(move || tasks.spawn_until_shutdown("heartbeat", heartbeat.run())).await;
     });
 
-    let end = async {
-        chassis.shutdown.cancelled().await;
-        tokio::time::sleep(LEAVING).await;
-        serving.cancel();
-    };
-    tokio::join!(server, end);
+    server.await;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use runtime::GoDuration;
+use runtime::duration::at_least;
 
 use crate::act::lease::Heartbeat;
 
@@ -34,6 +35,5 @@ impl HeartbeatArgs {
 
 /// The Lease says its duration in whole seconds.
 fn at_least_a_second(text: &str) -> Result<GoDuration, String> {
-    let duration: GoDuration = text.parse().map_err(|error: runtime::duration::DurationError| error.to_string())?;
-    if duration.0 < Duration::from_secs(1) { Err("must be at least 1s".to_owned()) } else { Ok(duration) }
+    at_least(Duration::from_secs(1), text)
 }

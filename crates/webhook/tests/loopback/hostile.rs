@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use eventually::{Pace, eventually};
 use kube::Api;
 use runtime::certificates::{Managed, Profile, Source};
 use runtime::serve::{Limits, want_connections};
@@ -16,7 +17,6 @@ use tokio_rustls::TlsConnector;
 use webhook::serve::LIMITS;
 
 use crate::client::{Connection, trusting};
-use crate::eventually::{PATIENCE, eventually};
 use crate::objects::Objects;
 use crate::running::{NAME, Replica};
 
@@ -125,11 +125,15 @@ async fn those_who_dawdle_are_shown_out() -> Result<()> {
     assert_eq!(code, 504);
     for mut stream in halfway {
         let mut rest = Vec::new();
-        timeout(PATIENCE, stream.read_to_end(&mut rest)).await.context("it stays open")?.ok();
+        timeout(Pace::WITHIN.limit, stream.read_to_end(&mut rest)).await.context("it stays open")?.ok();
     }
     // Headers that come drop by drop.
     let mut dripping = stage.open().await?;
-    eventually("it is closed", async || dripping.drip().await.is_err()).await?;
+    eventually("it is closed", Pace::WITHIN, async || {
+        ensure!(dripping.drip().await.is_err(), "it is open");
+        Ok(())
+    })
+    .await?;
     stage.answers().await
 }
 

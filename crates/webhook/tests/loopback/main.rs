@@ -1,7 +1,6 @@
 //! The webhook over real TLS on the loopback interface: certificates that are replaced under load, and clients that mean no good.
 
 mod client;
-mod eventually;
 mod hostile;
 mod objects;
 mod rotation;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use eventually::{Pace, eventually};
 use k8s_openapi::ByteString;
 use kube::Api;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -23,7 +24,6 @@ use webhook::registration::CONFIGURATION;
 use webhook::serve::LIMITS;
 
 use crate::client::{Connection, trusting};
-use crate::eventually::eventually;
 use crate::objects::Objects;
 use crate::running::{NAME, Replica};
 
@@ -120,7 +120,8 @@ async fn under_load(
     (enough_bundles, enough_certificates): (usize, usize),
     meanwhile: impl Future<Output = Result<()>>,
 ) -> Result<()> {
-    eventually("something is registered", async || objects.get(CONFIGURATION).is_some()).await?;
+    eventually("something is registered", Pace::WITHIN, async || objects.get(CONFIGURATION).context("nothing is"))
+        .await?;
     let started = Instant::now();
     let (objects, asked, stop) = (objects.clone(), AtomicU32::new(0), CancellationToken::new());
     let asking = Arc::new(Asking { replicas, objects: objects.clone(), news_travel_slowly, asked, stop });
@@ -129,10 +130,12 @@ async fn under_load(
         let asking = Arc::clone(&asking);
         clients.spawn(async move { asking.ask(client).await });
     }
-    let enough = eventually("there were enough bundles, certificates and questions", async || {
+    let enough = eventually("there were enough bundles, certificates and questions", Pace::WITHIN, async || {
         let bundles = bundles(&objects).map_or(0, |bundles| bundles.len());
-        let asked = asking.asked.load(Ordering::Relaxed);
-        bundles >= enough_bundles && certificates(&objects) >= enough_certificates && asked >= QUESTIONS
+        let (certificates, asked) = (certificates(&objects), asking.asked.load(Ordering::Relaxed));
+        let is_enough = bundles >= enough_bundles && certificates >= enough_certificates && asked >= QUESTIONS;
+        ensure!(is_enough, "{bundles} bundles, {certificates} certificates, {asked} questions");
+        Ok(())
     });
     let (enough, done) = tokio::join!(enough, meanwhile);
     asking.stop.cancel();
@@ -223,7 +226,11 @@ async fn files_are_swapped_under_load() -> Result<()> {
     let address = replica.address;
     let bundle_becomes = async |expected: &str| {
         let is_so = || objects.get(CONFIGURATION).is_some_and(|now| bundle(&now).is_ok_and(|now| now == expected));
-        eventually("the new authorities are registered", async || is_so()).await
+        eventually("the new authorities are registered", Pace::WITHIN, async || {
+            ensure!(is_so(), "the old ones are");
+            Ok(())
+        })
+        .await
     };
     let swaps = async {
         bundle_becomes(&authority.pem).await?;
@@ -238,8 +245,8 @@ async fn files_are_swapped_under_load() -> Result<()> {
             let (certificate, key) = next.issue()?;
             mounted.put(&certificate, &key, &both)?;
             let connector = trusting(&next.pem)?;
-            let is_served = async || Connection::open(address, NAME, &connector).await.is_ok();
-            eventually("the new certificate is served", is_served).await?;
+            let is_served = async || Connection::open(address, NAME, &connector).await.map(drop);
+            eventually("the new certificate is served", Pace::WITHIN, is_served).await?;
             mounted.put(&certificate, &key, &next.pem)?;
             bundle_becomes(&next.pem).await?;
             authority = next;
