@@ -3,12 +3,10 @@
 mod process;
 mod room;
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, repository};
+use anyhow::{Result, ensure};
+use e2e::eventually;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -67,20 +65,10 @@ struct Recorded {
     expected: Value,
 }
 
-fn recorded() -> Result<Vec<Recorded>> {
-    let shipped = || repository().join("tests/vectors");
-    let folder = std::env::var_os("PLIMSOLL_VECTORS").map_or_else(shipped, PathBuf::from);
-    let mut recorded = Vec::new();
-    for file in ["recommend_checkpoint", "recommend_checkpoint_2"] {
-        let path = folder.join(format!("vpa/{file}.json"));
-        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        let vectors: Value = serde_json::from_str(&text)?;
-        for (index, case) in vectors["cases"].as_array().into_iter().flatten().enumerate() {
-            let name = format!("{}-{index}", file.replace('_', "-"));
-            recorded.extend(recorded_case(name, case));
-        }
-    }
-    Ok(recorded)
+fn recorded() -> Vec<Recorded> {
+    let cases: Vec<Value> = recordings::load("vpa/recommend_checkpoint");
+    let cases = cases.iter().enumerate();
+    cases.filter_map(|(index, case)| recorded_case(format!("recommend-checkpoint-{index}"), case)).collect()
 }
 
 /// None for runs with other flags than the defaults, and for runs without such a checkpoint.
@@ -110,7 +98,7 @@ fn recorded_case(autoscaler: String, case: &Value) -> Option<Recorded> {
 
 #[tokio::test]
 async fn checkpoints_that_upstream_wrote_are_taken_over() -> Result<()> {
-    let recorded = recorded()?;
+    let recorded = recorded();
     ensure!(recorded.len() > 3, "only {} recorded runs", recorded.len());
     let room = Room::new("upstream").await?;
     room.deploy("web", 0, "1m", "1Mi").await?;

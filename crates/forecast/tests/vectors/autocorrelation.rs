@@ -1,9 +1,10 @@
 //! Circular autocorrelation of short lists.
 
 use forecast::crane::autocorrelation;
+use recordings::{Double, load};
 use serde::Deserialize;
 
-use crate::cases::{Double, is_close, load};
+use crate::close::is_close;
 
 #[derive(Deserialize)]
 struct Case {
@@ -13,7 +14,7 @@ struct Case {
 
 #[test]
 fn vectors_crane_dsp_autocorrelation() {
-    for (number, case) in load::<Case>("dsp_autocorrelation").into_iter().enumerate() {
+    for (number, case) in load::<Case>("crane/dsp_autocorrelation").into_iter().enumerate() {
         let found = autocorrelation(&case.samples);
         assert_eq!(found.len(), case.expect.len(), "case {number}");
         for (lag, (found, expected)) in found.iter().zip(&case.expect).enumerate() {

@@ -1,9 +1,10 @@
 //! The error that ranks estimators.
 
 use forecast::crane::prediction_error;
+use recordings::{double, load};
 use serde::Deserialize;
 
-use crate::cases::{double, is_close, load};
+use crate::close::is_close;
 
 #[derive(Deserialize)]
 struct Case {
@@ -15,7 +16,7 @@ struct Case {
 
 #[test]
 fn vectors_crane_dsp_error() {
-    for (number, case) in load::<Case>("dsp_error").into_iter().enumerate() {
+    for (number, case) in load::<Case>("crane/dsp_error").into_iter().enumerate() {
         let found = prediction_error(&case.actual, &case.predicted);
         assert!(is_close(found, case.expect, 1e-12), "case {number}: {found} for {}", case.expect);
     }

@@ -1,9 +1,9 @@
 //! Each estimator's forecast of one period.
 
 use forecast::crane::{Estimator, Filter, Periods};
+use recordings::load;
 use serde::Deserialize;
 
-use crate::cases::load;
 use crate::source::Source;
 use crate::summary::Summary;
 
@@ -61,7 +61,7 @@ impl Written {
 
 #[test]
 fn vectors_crane_dsp_estimators() {
-    for (number, case) in load::<Case>("dsp_estimators").into_iter().enumerate() {
+    for (number, case) in load::<Case>("crane/dsp_estimators").into_iter().enumerate() {
         let samples = case.source.samples();
         let step_seconds = (samples[1].0 - samples[0].0) as u32;
         let per_period = case.period_seconds / step_seconds as usize;

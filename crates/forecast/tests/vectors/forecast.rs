@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use forecast::crane::{Dsp, DspError, Estimator, preprocess};
+use recordings::{Double, load};
 use serde::Deserialize;
 
-use crate::cases::{Double, is_close, load};
+use crate::close::is_close;
 use crate::estimators::Written;
 use crate::source::Source;
 use crate::summary::Summary;
@@ -37,7 +38,7 @@ struct Expected {
 #[test]
 fn vectors_crane_dsp_forecast() {
     let mut compared = 0;
-    for (number, case) in load::<Case>("dsp_forecast").into_iter().enumerate() {
+    for (number, case) in load::<Case>("crane/dsp_forecast").into_iter().enumerate() {
         let samples = case.source.samples();
         let regular = preprocess(&samples, case.step_seconds);
         assert_eq!(regular.is_err(), case.expect.rejected, "case {number}: {regular:?}");

@@ -1,9 +1,9 @@
 //! Comparison with inputs and outputs recorded by running Crane.
 //!
-//! The recording is in `tests/vectors/crane` of the repository; `PLIMSOLL_VECTORS` names another folder of the same form.
+//! Where the recordings are is said in `crates/recordings`.
 
 mod autocorrelation;
-mod cases;
+mod close;
 mod error;
 mod estimators;
 mod forecast;

@@ -1,9 +1,10 @@
 //! Histories with gaps, doubles and odd distances.
 
 use forecast::crane::preprocess;
+use recordings::load;
 use serde::Deserialize;
 
-use crate::cases::{is_close, load};
+use crate::close::is_close;
 
 #[derive(Deserialize)]
 struct Case {
@@ -21,7 +22,7 @@ struct Expected {
 
 #[test]
 fn vectors_crane_dsp_preprocess() {
-    for (number, case) in load::<Case>("dsp_preprocess").into_iter().enumerate() {
+    for (number, case) in load::<Case>("crane/dsp_preprocess").into_iter().enumerate() {
         let found = preprocess(&case.samples, case.step_seconds);
         assert_eq!(found.is_err(), case.expect.rejected, "case {number}: {found:?}");
         let Ok(found) = found else { continue };

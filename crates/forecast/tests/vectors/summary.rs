@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::cases::is_close;
+use crate::close::is_close;
 
 #[derive(Deserialize)]
 pub(crate) struct Summary {
