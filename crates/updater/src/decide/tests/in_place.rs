@@ -1,13 +1,16 @@
 //! Resizes where pods run, and what becomes of those that do not work.
 
+mod given_back;
+mod room;
+
 use std::time::Duration;
 
 use cluster::Node;
 use k8s_openapi::api::core::v1;
 use serde_json::{Value, json};
 
-use super::super::act::{Act, Outcome, SkipReason, What, Why};
-use super::super::{Hold, MAINTENANCE_WINDOW, MakeRoom, Memory, REVERTED_AT, Way};
+use super::super::act::{Act, Outcome, SkipReason, What};
+use super::super::{Hold, MAINTENANCE_WINDOW, Memory};
 use super::world::World;
 
 const ACCEPTED: Outcome = Outcome::Accepted { generation: Some(2) };
@@ -218,107 +221,6 @@ fn a_resize_never_changes_the_quality_of_service() {
 }
 
 #[test]
-fn cpu_to_start_with_is_taken_back_when_its_time_is_over() {
-    let mut world = world("InPlaceOrRecreate", 1);
-    let boost = |world: &mut World, ready_at: &str| {
-        world.pod_with("web", "web-0", &json!({"cpu": "3"}), |pod| {
-            pod["metadata"]["annotations"] = json!({"vpaCpuStartupBoost/app": "{\"requests\":{\"cpu\":\"100m\"}}"});
-            pod["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_at);
-        });
-    };
-    world.boost("web", 60);
-    boost(&mut world, "2026-01-01T11:59:30Z");
-    let plan = world.decide(&mut Memory::default());
-    assert_eq!((plan.acts.len(), plan.wake_in), (0, Some(Duration::from_secs(30))));
-    boost(&mut world, "2026-01-01T11:58:30Z");
-    let plan = world.decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
-    assert_eq!((act.why, what(act)), (Why::BoostExpired, to_a_core()));
-    let What::Resize { annotate, .. } = &act.what else { panic!("a resize") };
-    assert!(serde_json::to_string(annotate).expect("a patch").contains("vpaCpuStartupBoost~1app"));
-}
-
-#[test]
-fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
-    let mut world = world("InPlaceOrRecreate", 1);
-    world.pod_with("web", "web-0", &json!({}), |pod| {
-        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "100m", "memory": "300Mi"}});
-    });
-    let plan = world.decide(&mut Memory::default());
-    let [Act { what: What::Resize { annotate, .. }, .. }] = plan.acts.as_slice() else { panic!("a resize: {plan:?}") };
-    let annotate = serde_json::to_value(annotate).expect("a patch");
-    let note = annotate.as_array().expect("a list").last().expect("a note")["value"].clone();
-    assert!(note.as_str().is_some_and(|note| note.contains("300Mi")), "{note}");
-
-    let killed = |world: &mut World, annotations: Value, memory: &str| {
-        world.pod_with("web", "web-0", &json!({}), |pod| {
-            pod["metadata"]["annotations"] = annotations;
-            pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1", "memory": memory}});
-            pod["status"]["containerStatuses"] = json!([{
-                "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
-                "lastState": {"terminated": {
-                    "exitCode": 137, "reason": "OOMKilled",
-                    "startedAt": "2026-01-01T12:00:01Z", "finishedAt": "2026-01-01T12:00:30Z",
-                }},
-            }]);
-        });
-    };
-    world.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
-    killed(&mut world, json!({"plimsoll.dev/resized-from": note}), "100Mi");
-    let plan = world.decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
-    assert_eq!((act.why, what(act)), (Why::Revert, vec![("requests/memory".to_owned(), "300Mi".to_owned())]));
-
-    killed(&mut world, json!({REVERTED_AT: "2026-01-01T12:01:00Z"}), "300Mi");
-    let plan = world.decide(&mut Memory::default());
-    assert!(plan.acts.is_empty(), "{plan:?}");
-    assert_eq!(World::reasons(&plan), [SkipReason::Reverted]);
-}
-
-/// A pod that asks for so much memory, had 300 MiB until noon, and was killed half a minute later.
-fn killed(world: &mut World, memory: &str, change: impl FnOnce(&mut Value)) {
-    let note = r#"{"at":"2026-01-01T12:00:00Z","containers":{"app":{"requests":{"memory":"300Mi"}}}}"#;
-    world.now.wall = "2026-01-01T12:01:00Z".parse().expect("a time");
-    world.pod_with("web", "web-0", &json!({}), |pod| {
-        pod["metadata"]["annotations"] = json!({"plimsoll.dev/resized-from": note});
-        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1", "memory": memory}});
-        pod["status"]["containerStatuses"] = json!([{
-            "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
-            "lastState": {"terminated": {
-                "exitCode": 137, "reason": "OOMKilled",
-                "startedAt": "2026-01-01T12:00:01Z", "finishedAt": "2026-01-01T12:00:30Z",
-            }},
-        }]);
-        change(pod);
-    });
-}
-
-#[test]
-fn memory_is_given_back_with_a_restart_only_within_the_budget() {
-    let mut world = world("InPlaceOrRecreate", 2);
-    killed(&mut world, "100Mi", restarting);
-    world.pod("web", "web-1", &json!({"cpu": "1", "ready": false}));
-    assert_eq!(decided(&world, &mut Memory::default()).len(), 0, "it is the only one that serves");
-    killed(&mut world, "100Mi", |pod| {
-        restarting(pod);
-        pod["status"]["conditions"][0]["status"] = json!("False");
-    });
-    assert_eq!(decided(&world, &mut Memory::default()).len(), 1, "it does not serve anyhow");
-}
-
-#[test]
-fn a_pod_that_got_more_than_it_had_gets_nothing_back_and_begins_anew() {
-    let mut world = world("InPlaceOrRecreate", 1);
-    killed(&mut world, "400Mi", |_| ());
-    let plan = world.decide(&mut Memory::default());
-    let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
-    assert_eq!((act.why, what(act)), (Why::QuickOom, to_a_core()));
-    let What::Resize { annotate, .. } = &act.what else { panic!("a resize") };
-    let annotate = serde_json::to_string(annotate).expect("a patch");
-    assert!(annotate.contains("2026-01-01T12:01:00Z") && annotate.contains("400Mi"), "{annotate}");
-}
-
-#[test]
 fn nothing_is_done_outside_the_maintenance_window() {
     let mut world = world("Recreate", 1);
     let mut check = |annotation: &str, acts: usize| {
@@ -331,84 +233,4 @@ fn nothing_is_done_outside_the_maintenance_window() {
     let opens_in = Duration::from_hours(1);
     assert_eq!(check("0 13 * * *; for=1h", 0), Some(Hold::OutsideWindow { opens_in }));
     assert!(matches!(check("whenever", 0), Some(Hold::UnreadableWindow(_))));
-}
-
-#[test]
-fn room_is_made_by_the_least_important_neighbour_within_its_budget() {
-    let mut world = world("InPlaceOrRecreate", 1);
-    world.deployment("batch", 2, &json!({"minReplicas": 1}));
-    world.deployment("bank", 2, &json!({"minReplicas": 1}));
-    let content = json!({"cpu": "1"});
-    for (app, priority) in [("batch", -5), ("bank", 0)] {
-        for index in 0..2 {
-            let raise = |pod: &mut Value| pod["spec"]["priority"] = json!(priority);
-            world.pod_with(app, &format!("{app}-{index}"), &content, raise);
-        }
-    }
-    world.pod_with("web", "web-0", &content, |pod| {
-        add_condition(pod, pending("Deferred", "2026-01-01T11:59:00Z"));
-        pod["status"]["containerStatuses"] = json!([{
-            "name": "app", "ready": true, "restartCount": 0, "image": "", "imageID": "",
-            "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}},
-        }]);
-    });
-    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4500m", "memory": "8Gi"}}});
-    let node: v1::Node = serde_json::from_value(node).expect("a node");
-    world.view.nodes.apply(std::sync::Arc::new(Node::trim(node)));
-    let check = |world: &World, acts: usize, rooms: &[Way]| {
-        let plan = world.decide(&mut Memory::default());
-        assert_eq!(plan.acts.iter().filter(|act| act.why == Why::MakeRoom).count(), acts, "{plan:?}");
-        assert_eq!(plan.rooms.iter().map(|room| room.way.clone()).collect::<Vec<_>>(), rooms);
-    };
-    let batch = Way::Neighbours(vec![cluster::ObjectKey::new("shop", "batch-0")]);
-    let other = Way::Neighbours(vec![cluster::ObjectKey::new("shop", "batch-1")]);
-    check(&world, 0, &[]);
-    world.settings.make_room = MakeRoom::DryRun;
-    check(&world, 0, std::slice::from_ref(&batch));
-    world.settings.make_room = MakeRoom::On;
-    check(&world, 1, &[batch]);
-    let mut memory = Memory::default();
-    let plan = world.decide(&mut memory);
-    for act in plan.acts.iter().filter(|act| act.why == Why::MakeRoom) {
-        memory.begin(act, world.now);
-        memory.end(act, &Outcome::TooMany { retry_after: None }, world.now);
-    }
-    assert_eq!(world.decide(&mut memory).rooms.first().map(|room| room.way.clone()), Some(other), "that one rests");
-    world.settings.min_replicas = 3;
-    world.autoscaler("batch", &json!({}));
-    check(&world, 1, &[Way::Neighbours(vec![cluster::ObjectKey::new("shop", "bank-0")])]);
-    world.autoscaler("bank", &json!({}));
-    check(&world, 1, &[Way::Move]);
-    world.delete("batch-0");
-    check(&world, 0, &[]);
-}
-
-#[test]
-fn of_neighbours_under_one_budget_one_at_a_time_goes() {
-    let mut world = world("InPlace", 1);
-    world.recommend("web", "2");
-    let content = json!({"cpu": "1"});
-    for app in ["batch", "bank"] {
-        world.deployment(app, 2, &json!({"minReplicas": 1}));
-        for index in 0..2 {
-            world.pod(app, &format!("{app}-{index}"), &content);
-        }
-    }
-    world.pod_with("web", "web-0", &json!({"cpu": "2"}), |pod| {
-        add_condition(pod, pending("Deferred", "2026-01-01T11:59:00Z"));
-    });
-    let node = json!({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}}});
-    let node: v1::Node = serde_json::from_value(node).expect("a node");
-    world.view.nodes.apply(std::sync::Arc::new(Node::trim(node)));
-    world.settings.make_room = MakeRoom::On;
-    let made = |world: &World| {
-        let plan = world.decide(&mut Memory::default());
-        (plan.rooms.len(), plan.acts.iter().filter(|act| act.why == Why::MakeRoom).count())
-    };
-    assert_eq!(made(&world), (1, 2), "two are needed");
-    world.budget("web", 1);
-    let budget = world.view.disruption_budgets.iter().next().expect("it is there");
-    let budget = cluster::DisruptionBudget { selector: "app in (batch,bank)".parse(), ..budget.as_ref().clone() };
-    world.view.disruption_budgets.apply(std::sync::Arc::new(budget));
-    assert_eq!(made(&world), (0, 0), "one alone would go in vain");
 }
