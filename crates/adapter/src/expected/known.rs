@@ -29,7 +29,8 @@ impl Known<'_> {
         if !synced {
             return Err(Refusal::Unavailable(format!("{name} could not be read from the API server yet")));
         }
-        let age = stale_since.map_or(0, |since| self.now.duration_since(since).as_secs());
+        // After the clock was put back it is as old as that is far.
+        let age = stale_since.map_or(0, |since| self.now.duration_since(since).as_secs().saturating_abs());
         let limit = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         if age > limit {
             return Err(missing(metric, format_args!("{name} were last seen {age}s ago, limit {limit}s")));

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,11 @@ const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
 const UNUSED_FOR: SignedDuration = SignedDuration::from_mins(2);
 /// The most queries that are kept.
 const MAX_QUERIES: usize = 20_000;
+/// About the most memory that queries and their answers take. A query may name thousands of pods, and whoever asks chooses which.
+const MAX_BYTES: usize = 128 << 20;
+/// Of a sample, and of each of its labels, besides their texts.
+const SAMPLE_BYTES: usize = 64;
+const LABEL_BYTES: usize = 64;
 
 /// The samples of one answer.
 pub(super) type Samples = Arc<Vec<InstantSample>>;
@@ -48,11 +54,15 @@ pub(super) struct Failure {
 #[derive(Debug)]
 pub(super) struct Answers {
     slots: Mutex<HashMap<String, Arc<Slot>>>,
+    /// Of all slots, those included that only somebody who waits still has.
+    bytes: Arc<AtomicUsize>,
+    max_bytes: usize,
     last_good_for: SignedDuration,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slot {
+    weight: Weight,
     /// Held by the one that asks the store.
     turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
@@ -65,11 +75,41 @@ struct State {
     used: Timestamp,
 }
 
+/// The memory that a slot takes, which counts until it is gone.
+#[derive(Debug)]
+struct Weight {
+    query: usize,
+    own: AtomicUsize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Weight {
+    fn new(query: usize, all: Arc<AtomicUsize>) -> Self {
+        let weight = Self { query, own: AtomicUsize::default(), all };
+        weight.answered(&[]);
+        weight
+    }
+
+    fn answered(&self, samples: &[InstantSample]) {
+        let label = |(name, value): (&String, &String)| LABEL_BYTES + name.len() + value.len();
+        let sample = |sample: &InstantSample| SAMPLE_BYTES + sample.labels.iter().map(label).sum::<usize>();
+        let bytes = self.query + samples.iter().map(sample).sum::<usize>();
+        self.all.fetch_add(bytes, Ordering::Relaxed);
+        self.all.fetch_sub(self.own.swap(bytes, Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.all.fetch_sub(*self.own.get_mut(), Ordering::Relaxed);
+    }
+}
+
 impl Answers {
     /// None yet. The last good ones are given for so long when the store fails.
     pub(super) fn new(last_good_for: Duration) -> Self {
         let last_good_for = SignedDuration::try_from(last_good_for).unwrap_or(SignedDuration::MAX);
-        Self { slots: Mutex::default(), last_good_for }
+        Self { slots: Mutex::default(), bytes: Arc::default(), max_bytes: MAX_BYTES, last_good_for }
     }
 
     /// The answer to a query, which `ask` puts to the store if that is necessary.
@@ -100,11 +140,12 @@ impl Answers {
             slot.state().used = now;
             return Ok(Arc::clone(slot));
         }
-        if slots.len() >= MAX_QUERIES {
+        if slots.len() >= MAX_QUERIES || self.bytes.load(Ordering::Relaxed) >= self.max_bytes {
             return Err(Refusal::TooMany);
         }
-        let slot = Arc::new(Slot::default());
-        slot.state().used = now;
+        let weight = Weight::new(query.len(), Arc::clone(&self.bytes));
+        let state = Mutex::new(State { used: now, ..State::default() });
+        let slot = Arc::new(Slot { weight, turn: tokio::sync::Mutex::default(), state });
         slots.insert(query.to_owned(), Arc::clone(&slot));
         Ok(slot)
     }
@@ -132,6 +173,7 @@ impl Slot {
         let mut state = self.state();
         match answer {
             Ok(samples) => {
+                self.weight.answered(&samples);
                 state.good = Some((at, Arc::new(samples)));
                 state.failed = None;
             }
@@ -141,9 +183,9 @@ impl Slot {
 }
 
 impl State {
-    /// Whether the store need not be asked now.
+    /// Whether the store need not be asked now. What is of a time to come is as old as that is far: the clock was put back since.
     fn is_settled(&self, now: Timestamp) -> bool {
-        let is_within = |at: &Timestamp, time| now.duration_since(*at) <= time;
+        let is_within = |at: &Timestamp, time| now.duration_since(*at).abs() <= time;
         self.good.as_ref().is_some_and(|(at, _)| is_within(at, FRESH_FOR))
             || self.failed.as_ref().is_some_and(|(at, _)| is_within(at, FAILED_FOR))
     }
@@ -158,7 +200,7 @@ impl State {
                 Refusal::Unavailable(failure.why)
             });
         };
-        let age = now.duration_since(*at);
+        let age = now.duration_since(*at).abs();
         if age <= FRESH_FOR {
             return Ok((Arc::clone(samples), From::Store));
         }
@@ -173,7 +215,6 @@ impl State {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -213,6 +254,35 @@ mod tests {
         check(&answers, 60, Err("gone"), Ok((1.0, From::LastGood))).await;
         check(&answers, 62, Err("gone"), Err("gone (the last answer is 62s old, limit 60s)")).await;
         check(&answers, 64, Ok(2.0), Ok((2.0, From::Store))).await;
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_old_also_after_the_clock_was_put_back() {
+        let answers = Answers::new(Duration::from_mins(1));
+        check(&answers, 3600, Ok(1.0), Ok((1.0, From::Store))).await;
+        check(&answers, 0, Err("gone"), Err("gone (the last answer is 3600s old, limit 60s)")).await;
+        check(&answers, 2, Ok(2.0), Ok((2.0, From::Store))).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_long_queries_and_answers_are_refused_until_some_are_forgotten() {
+        let answers = Answers { max_bytes: 1000, ..Answers::new(Duration::from_mins(1)) };
+        let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(200))]);
+        let ask = async |query: String, second| {
+            let samples = vec![InstantSample { labels: labels.clone(), at: at(0), value: 1.0 }];
+            let answer = answers.get(&query, at(second), async move { Ok(samples) }).await;
+            answer.map(|(samples, _)| samples[0].value.to_string())
+        };
+        let mut refused = Vec::new();
+        for number in 0..10 {
+            refused.push(ask(format!("{number}"), 0).await == Err(Refusal::TooMany));
+        }
+        assert_eq!(refused.iter().filter(|refused| **refused).count(), 6, "{refused:?}");
+        assert_eq!(ask("0".to_owned(), 1).await, Ok("1".to_owned()), "what is known is answered");
+        answers.sweep(at(200));
+        assert_eq!(answers.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(ask("x".repeat(2000), 200).await, Ok("1".to_owned()));
+        assert_eq!(ask("y".to_owned(), 200).await, Err(Refusal::TooMany));
     }
 
     #[tokio::test]
