@@ -1,4 +1,5 @@
-//! When a plain forecast replaces the mix: when its errors over the last week, and over sixteen days, were clearly smaller.
+//! When a plain forecast replaces the mix: when its errors over the last week, and over sixteen days, were clearly smaller,
+//! and a day of them is known.
 //!
 //! For forecasts six hours ahead and more, which are judged so late that the mix can be wrong for long. Shorter ones mend themselves within
 //! the hour.
@@ -20,6 +21,9 @@ pub(crate) struct DoNoHarm {
     keep_long: f64,
     opinions: [(Discounted, Discounted); EXPERTS],
     mix: (Discounted, Discounted),
+    /// How often each opinion was judged, and how often it must have been: for a day, since a few good hours are luck.
+    judged: [usize; EXPERTS],
+    enough: usize,
 }
 
 impl DoNoHarm {
@@ -32,6 +36,8 @@ impl DoNoHarm {
             keep_long: keep(slots(LONG_HOURS)),
             opinions: [(Discounted::default(), Discounted::default()); EXPERTS],
             mix: (Discounted::default(), Discounted::default()),
+            judged: [0; EXPERTS],
+            enough: grid.per_day / every,
         }
     }
 
@@ -42,8 +48,9 @@ impl DoNoHarm {
             errors.0.add(keep_week, (actual - said).abs());
             errors.1.add(keep_long, (actual - said).abs());
         };
-        for (errors, opinion) in self.opinions.iter_mut().zip(opinions) {
+        for ((errors, judged), opinion) in self.opinions.iter_mut().zip(&mut self.judged).zip(opinions) {
             if let Some(said) = opinion {
+                *judged = judged.saturating_add(1);
                 add(errors, *said);
             }
         }
@@ -59,7 +66,8 @@ impl DoNoHarm {
     pub(crate) fn replacement(&self, opinions: &Opinions) -> Option<usize> {
         let mix = self.error(&self.mix)?;
         let there = opinions.iter().zip(&self.opinions).enumerate().filter(|(_, (opinion, _))| opinion.is_some());
-        let judged = there.filter_map(|(which, (_, errors))| Some((which, self.error(errors)?)));
+        let enough = there.filter(|(which, _)| self.judged[*which] >= self.enough);
+        let judged = enough.filter_map(|(which, (_, errors))| Some((which, self.error(errors)?)));
         let clear = judged.filter(|(_, error)| *error < CLEARLY * mix);
         clear.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(which, _)| which)
     }
@@ -73,8 +81,8 @@ mod tests {
         let grid = Grid::new(300).expect("five minutes fit a day");
         let mut guard = DoNoHarm::new(&grid, 3, 1e-6);
         let opinions: Opinions = [Some(10.0 + last_error), Some(15.0), None, None, None, None, None];
-        assert_eq!(guard.replacement(&opinions), None, "nothing was judged");
-        for _ in 0..10 {
+        for _ in 0..96 {
+            assert_eq!(guard.replacement(&opinions), None, "not judged for a day");
             guard.judge(&opinions, 12.0, 10.0);
         }
         assert_eq!(guard.replacement(&opinions), expected, "{last_error}");

@@ -39,6 +39,11 @@ impl Grid {
         days * self.per_day as f64
     }
 
+    /// Whether so many slots ahead are a long way: what is said is judged so late that it can be wrong for long.
+    pub(crate) fn is_long(&self, slots: usize) -> bool {
+        slots as f64 >= self.hours(6.0)
+    }
+
     /// The slot of a second since 1970.
     pub(crate) fn slot(&self, second: i64) -> i64 {
         second.div_euclid(i64::from(self.slot_seconds))

@@ -86,7 +86,7 @@ const NOT_SAID: Pending =
 impl Horizon {
     /// `floor` is the least error that counts.
     pub(crate) fn new(grid: &Grid, slots: usize, floor: f64) -> Self {
-        let is_long = slots as f64 >= grid.hours(6.0);
+        let is_long = grid.is_long(slots);
         let half_lives = if is_long { [24.0, 96.0, 384.0] } else { [1.0, 12.0, 192.0] };
         let exponents = if is_long { [1, 2, 4] } else { [2, 1, 2] };
         let speeds = std::array::from_fn(|index| Speed {

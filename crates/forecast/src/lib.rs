@@ -33,10 +33,12 @@
 //! | when a plain forecast replaces the mix | `do_no_harm.rs` |
 //! | how large an error is to be expected | `error_size.rs`, `score_histogram.rs` |
 //! | quantiles | `quantiles.rs` |
+//! | at which share of past errors a quantile is read | `adaptive_level.rs` |
 //! | Crane: period, estimators and their choice (DSP predictor) | `crane/period.rs`, `crane/estimator.rs`, `crane/dsp.rs` |
 
 pub mod crane;
 
+mod adaptive_level;
 mod discounted;
 mod do_no_harm;
 mod error_size;

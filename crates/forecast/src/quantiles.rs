@@ -1,8 +1,10 @@
 //! Which value will not be exceeded nine times of ten, nineteen of twenty, ninety-nine of a hundred.
 //!
 //! Four recipes add a quantile of past errors, measured against four expected sizes of an error; a fifth takes the largest values around that
-//! time of the last seven days. They are mixed by their own losses, and one correction per quantile follows the observed share of misses.
+//! time of the last seven days. They are mixed by their own losses, and one correction per quantile follows the observed share of misses; a
+//! long way ahead, so do the shares at which errors are read.
 
+use crate::adaptive_level::AdaptiveLevel;
 use crate::error_size::{ErrorSize, SIZES};
 use crate::grid::Grid;
 use crate::score_histogram::ScoreHistogram;
@@ -14,6 +16,10 @@ pub(crate) const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
 const RECIPES: usize = SIZES + 1;
 const SCORE_HALF_LIFE_DAYS: f64 = 7.0;
 const CORRECTION: f64 = 0.15;
+/// How sharply recipes are told apart by their losses. That of the highest quantile follows from so few misses, a long way ahead, that the
+/// least loss is mostly luck.
+const SHARPNESS: [u32; SHARES.len()] = [4, 4, 4];
+const LONG_SHARPNESS: [u32; SHARES.len()] = [4, 4, 1];
 /// Values around the wanted time of day: seven days, five places each; at least so many.
 const PLACES: isize = 5;
 const FEWEST: usize = 5;
@@ -38,6 +44,8 @@ pub(crate) struct Quantiles {
     scores: [ScoreHistogram<{ SHARES.len() }>; SIZES],
     trust: [Trust<RECIPES, 2>; SHARES.len()],
     corrections: [f64; SHARES.len()],
+    /// Only a long way ahead.
+    level: Option<AdaptiveLevel<{ SHARES.len() }>>,
 }
 
 impl Quantiles {
@@ -46,14 +54,17 @@ impl Quantiles {
         let (ahead, every) = (slots as f64, every as f64);
         let short = Speed { half_life: grid.hours(6.0).max(2.0 * ahead) / every, exponent: 1 };
         let long = Speed { half_life: grid.days(8.0).max(16.0 * ahead) / every, exponent: 2 };
+        let is_long = grid.is_long(slots);
+        let sharpness = if is_long { LONG_SHARPNESS } else { SHARPNESS };
         let wide = (grid.per_hour / 2).max(2) as isize;
         Self {
             places: [-wide, (-wide).div_euclid(2), 0, wide.div_euclid(2), wide],
             step: CORRECTION * (grid.hours(1.0) / ahead).powf(1.5).min(1.0),
             size: ErrorSize::new(grid, ahead, every, floor),
-            scores: std::array::from_fn(|_| ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every, SHARES)),
-            trust: std::array::from_fn(|_| Trust::new([short, long], 4, floor)),
+            scores: std::array::from_fn(|_| ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every)),
+            trust: std::array::from_fn(|which| Trust::new([short, long], sharpness[which], floor)),
             corrections: [0.0; SHARES.len()],
+            level: is_long.then(|| AdaptiveLevel::new(SHARES, ahead / every)),
         }
     }
 
@@ -64,9 +75,10 @@ impl Quantiles {
 
     /// Judges what was said of a slot, whose forecast was wrong by `error`.
     pub(crate) fn judge(&mut self, said: &Said, slot: usize, actual: f64, error: f64) {
+        let shares = self.shares();
         if said.has_sizes {
             for (scores, size) in self.scores.iter_mut().zip(said.sizes) {
-                scores.add(error / f64::from(size));
+                scores.add(error / f64::from(size), &shares);
             }
         }
         for (which, share) in SHARES.into_iter().enumerate() {
@@ -79,7 +91,15 @@ impl Quantiles {
                 self.corrections[which] += self.step * (missed - (1.0 - share));
             }
         }
+        if let (Some(level), Some(quantiles)) = (&mut self.level, said.quantiles()) {
+            level.judge(quantiles.map(|quantile| actual > quantile));
+        }
         self.size.add(slot, error);
+    }
+
+    /// The shares at which past errors are read.
+    fn shares(&self) -> [f64; SHARES.len()] {
+        self.level.as_ref().map_or(SHARES, AdaptiveLevel::shares)
     }
 
     /// What to say of a slot with this forecast; `newest` is the last slot that was stored. `range` is how far the values seen lie apart.
@@ -132,7 +152,7 @@ impl Quantiles {
             count += days_into(seasons, slot, &mut largest);
         }
         (count >= FEWEST).then(|| {
-            SHARES.map(|share| {
+            self.shares().map(|share| {
                 let rank = ((share * (count + 1) as f64).ceil() as usize).min(count);
                 f64::from(largest.get(count - rank).copied().unwrap_or(largest[LARGEST - 1]))
             })

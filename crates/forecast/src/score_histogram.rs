@@ -24,7 +24,6 @@ pub(crate) struct ScoreHistogram<const Q: usize> {
     newest: f32,
     growth: f32,
     top: usize,
-    shares: [f64; Q],
     since: u32,
     found: Option<[f64; Q]>,
 }
@@ -35,22 +34,21 @@ impl<const Q: usize> ScoreHistogram<Q> {
         size_of_val(&*self.bins)
     }
 
-    /// With the half-life in scores, for these rising shares.
-    pub(crate) fn new(half_life: f64, shares: [f64; Q]) -> Self {
+    /// With the half-life in scores.
+    pub(crate) fn new(half_life: f64) -> Self {
         Self {
             bins: vec![0.0; BINS],
             total: 0.0,
             newest: 1.0,
             growth: (1.0 / half_life).exp2() as f32,
             top: 0,
-            shares,
             since: 0,
             found: None,
         }
     }
 
-    /// Takes in a score.
-    pub(crate) fn add(&mut self, score: f64) {
+    /// Takes in a score. Quantiles are computed for these rising shares.
+    pub(crate) fn add(&mut self, score: f64, shares: &[f64; Q]) {
         let bin = bin_of(score);
         self.newest *= self.growth;
         self.bins[bin] += self.newest;
@@ -67,7 +65,7 @@ impl<const Q: usize> ScoreHistogram<Q> {
         self.since += 1;
         if self.found.is_none() || self.since >= REFRESH {
             self.since = 0;
-            self.found = self.find();
+            self.found = self.find(shares);
         }
     }
 
@@ -77,7 +75,7 @@ impl<const Q: usize> ScoreHistogram<Q> {
     }
 
     /// One score more than was seen is thought to lie above all. Where that alone is more than the share, it is the largest score's bin.
-    fn find(&self) -> Option<[f64; Q]> {
+    fn find(&self, shares: &[f64; Q]) -> Option<[f64; Q]> {
         let (total, newest) = (f64::from(self.total), f64::from(self.newest));
         if total < ENOUGH * newest {
             return None;
@@ -86,7 +84,7 @@ impl<const Q: usize> ScoreHistogram<Q> {
         let mut above = 0.0;
         let mut bin = self.top;
         // The highest share first: its tail is the shortest.
-        for (quantile, share) in quantiles.iter_mut().zip(self.shares).rev() {
+        for (quantile, share) in quantiles.iter_mut().zip(shares).rev() {
             let tail = (1.0 - share) * (total + newest) - newest;
             if tail <= 0.0 {
                 *quantile = upper_edge(self.top, 0.0);
@@ -127,9 +125,9 @@ mod tests {
     use super::*;
 
     fn check(scores: &[f64], share: f64, expected: Option<f64>) {
-        let mut histogram = ScoreHistogram::new(1e9, [share]);
+        let mut histogram = ScoreHistogram::new(1e9);
         for score in scores {
-            histogram.add(*score);
+            histogram.add(*score, &[share]);
         }
         let found = histogram.quantiles().map(|[quantile]| quantile);
         let close = match (found, expected) {

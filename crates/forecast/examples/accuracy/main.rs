@@ -5,6 +5,7 @@
 //! The folder holds CSV files with `unix_seconds` first and one column per series; their names end in `__STEPs.csv`. Each slot of the last
 //! 30 % of a series is forecast 1 slot, 1 hour and 24 hours before, from what was known then.
 
+mod calibration;
 mod crane_peer;
 mod replay;
 mod simple;

@@ -6,6 +6,7 @@ use forecast::{Forecaster, Plan};
 use jiff::Timestamp;
 use model::Series;
 
+use crate::calibration::{Chance, Outcome};
 use crate::crane_peer::CranePeer;
 use crate::simple::{self, METHODS, Simple};
 use crate::trace::Trace;
@@ -22,11 +23,14 @@ pub(crate) struct Score {
     pub(crate) actual: f64,
     pub(crate) ours: f64,
     pub(crate) simple: [f64; METHODS],
+    /// Errors of the simple methods before the scored part, from the second day on.
+    pub(crate) simple_before: [f64; METHODS],
     pub(crate) crane: f64,
     pub(crate) pinball: f64,
     pub(crate) simple_pinball: [f64; METHODS],
     /// How often the value was at most p90, p95, p99.
     pub(crate) covered: [f64; 3],
+    pub(crate) chance: Chance,
     pub(crate) unforecast: u32,
     /// The mean size of the values before the scored ones.
     pub(crate) usual: f64,
@@ -90,6 +94,7 @@ pub(crate) fn replay(trace: &Trace) -> Result {
     let scored_from = (trace.slots.len() as f64 * (1.0 - SCORED_SHARE)) as usize;
     let mut said: [VecDeque<Said>; 3] = Default::default();
     let mut trailing: [Trailing; 3] = Default::default();
+    let mut outcomes: [Vec<Outcome>; 3] = Default::default();
     let before: Vec<f64> = trace.slots[..scored_from].iter().flatten().map(|value| value.abs()).collect();
     let usual = before.iter().sum::<f64>() / before.len() as f64;
     let judged = simple::DAYS.map(|days| (days + 1) * per_day <= scored_from);
@@ -100,8 +105,15 @@ pub(crate) fn replay(trace: &Trace) -> Result {
                 continue;
             };
             let Some(actual) = *value else { continue };
+            outcomes[which].extend(before.ours.map(|said| Outcome { slot, actual, said }));
             if slot >= scored_from {
                 scores[which].add(actual, &before);
+            } else if slot >= per_day {
+                scores[which]
+                    .simple_before
+                    .iter_mut()
+                    .zip(before.simple)
+                    .for_each(|(sum, said)| *sum += (actual - said).abs());
             }
             trailing[which].push(before.simple.map(|forecast| actual - forecast), TRAILING_DAYS * per_day);
         }
@@ -126,6 +138,9 @@ pub(crate) fn replay(trace: &Trace) -> Result {
                 crane: crane.forecast(begin(target)).unwrap_or(opinions[0]),
             });
         }
+    }
+    for (score, outcomes) in scores.iter_mut().zip(&outcomes) {
+        score.chance = Chance::of(outcomes, scored_from, per_day);
     }
     let is_own = |which: usize| which != 0 || trace.slot_seconds < 3600;
     let mut which = 0;
@@ -164,6 +179,12 @@ impl Score {
     /// The error of the best simple method in hindsight.
     pub(crate) fn best(&self) -> f64 {
         self.least(&self.simple)
+    }
+
+    /// The error of the simple method that was best before the scored part.
+    pub(crate) fn best_before(&self) -> f64 {
+        let known = self.simple.into_iter().zip(self.simple_before);
+        known.min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(f64::INFINITY, |(error, _)| error)
     }
 
     /// The same, of all methods, whether or not they could be judged before.

@@ -1,5 +1,6 @@
 //! The table, as Markdown.
 
+use crate::calibration::{NEAR, SHARES};
 use crate::replay::{HORIZONS, Result, Score};
 
 const CLIP: f64 = 2.0;
@@ -32,18 +33,27 @@ pub(crate) fn print(results: &[Result]) {
         let worst = live.iter().map(|score| to_simple(score)).fold(0.0, f64::max);
         format!("{}; {worst:.2}", share(&live, |score| to_simple(score) > 1.05))
     });
+    row("more than 5 % worse, of live series: the simple method that was best before the scored part", &|scores| {
+        let live: Vec<&Score> = scores.iter().copied().filter(|score| score.is_live()).collect();
+        share(&live, |score| score.best_before() / score.best() > 1.05)
+    });
     row("WAPE / Crane DSP; not worse on", &|scores| {
         format!("{:.3}; {}", geometric(scores, to_crane), share(scores, |score| to_crane(score) <= 1.0))
     });
     row("pinball loss of p95 / (best simple + its trailing quantile); better on", &|scores| {
         format!("{:.3}; {}", geometric(scores, to_pinball), share(scores, |score| to_pinball(score) < 1.0))
     });
-    for (quantile, target) in [0.90, 0.95, 0.99].into_iter().enumerate() {
+    for (quantile, target) in SHARES.into_iter().enumerate() {
         let covered = move |score: &Score| score.covered[quantile] / score.count;
+        let is_near = move |score: &Score| (covered(score) - target).abs() <= NEAR + 1e-9;
         row(&format!("p{:.0} holds within 2 points; mean error in points; mean", target * 100.0), &|scores| {
-            let near = share(scores, |score| (covered(score) - target).abs() <= 0.02 + 1e-9);
+            let near = share(scores, is_near);
             let off = mean(scores, |score| (covered(score) - target).abs() * 100.0);
             format!("{near}; {off:.1}; {:.3}", mean(scores, covered))
+        });
+        row("it holds, or chance of days explains why not; an exact quantile holds", &|scores| {
+            let explained = share(scores, |score| is_near(score) || score.chance.explains[quantile]);
+            format!("{explained}; {}", share(scores, |score| score.chance.exact_holds[quantile]))
         });
     }
     row("slots without a forecast", &|scores| scores.iter().map(|score| score.unforecast).sum::<u32>().to_string());

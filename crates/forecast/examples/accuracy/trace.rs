@@ -46,12 +46,15 @@ fn series(file: &str, text: &str) -> Result<Vec<Trace>, String> {
             }
         }
     }
-    let source = file.split("__").next().unwrap_or(file);
+    let mut parts = file.split("__");
+    let (source, of) = (parts.next().unwrap_or(file), parts.next().unwrap_or_default());
+    // A file of one series tells it apart by its own name.
+    let called = |name: &str| if name == "value" { of.to_owned() } else { name.to_owned() };
     let filled = names.into_iter().zip(sums).filter_map(|(name, sums)| {
         let (first_slot, last) = (*sums.first_key_value()?.0, *sums.last_key_value()?.0);
         let mean = |slot: i64| sums.get(&slot).map(|(sum, count)| sum / f64::from(*count));
         let slots = (first_slot..=last).map(mean).collect();
-        Some(Trace { name: format!("{source} {name}"), slot_seconds, first_slot, slots })
+        Some(Trace { name: format!("{source} {}", called(name)), slot_seconds, first_slot, slots })
     });
     Ok(filled.collect())
 }
