@@ -31,18 +31,14 @@ impl<const Q: usize> AdaptiveLevel<Q> {
         Self { named, step: STEP / horizon, keep: keep(HALF_LIFE * horizon), narrowed: [0.0; Q] }
     }
 
-    /// Takes in whether a slot was above its quantiles.
-    pub(crate) fn judge(&mut self, missed: [bool; Q]) {
+    /// Takes in whether a slot was above its quantiles. Gives the rising shares to read instead of those named.
+    pub(crate) fn judge(&mut self, missed: [bool; Q]) -> [f64; Q] {
         let quantiles = self.narrowed.iter_mut().zip(self.named).zip(missed).take(STEERED);
         for ((narrowed, share), missed) in quantiles {
             let tail = 1.0 - share;
             let too_often = f64::from(u8::from(missed)) / tail - 1.0;
             *narrowed = (self.keep * *narrowed + self.step * too_often).min(NARROWEST);
         }
-    }
-
-    /// The rising shares to read instead of those named.
-    pub(crate) fn shares(&self) -> [f64; Q] {
         let mut least = 0.0_f64;
         std::array::from_fn(|which| {
             least = least.max(1.0 - (1.0 - self.named[which]) * (-self.narrowed[which]).exp());
@@ -59,8 +55,7 @@ mod tests {
 
     fn check(slots: usize, missed: [bool; 3], expected: [f64; 3]) {
         let mut level = AdaptiveLevel::new(NAMED, 48.0);
-        (0..slots).for_each(|_| level.judge(missed));
-        let found = level.shares();
+        let found = (0..slots).fold(NAMED, |_, _| level.judge(missed));
         assert!(found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 5e-4), "{found:?}");
     }
 

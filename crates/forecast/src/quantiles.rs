@@ -46,6 +46,8 @@ pub(crate) struct Quantiles {
     corrections: [f64; SHARES.len()],
     /// Only a long way ahead.
     level: Option<AdaptiveLevel<{ SHARES.len() }>>,
+    /// The shares at which past errors are read: those named, or what their level makes of them.
+    shares: [f64; SHARES.len()],
 }
 
 impl Quantiles {
@@ -65,6 +67,7 @@ impl Quantiles {
             trust: std::array::from_fn(|which| Trust::new([short, long], sharpness[which], floor)),
             corrections: [0.0; SHARES.len()],
             level: is_long.then(|| AdaptiveLevel::new(SHARES, ahead / every)),
+            shares: SHARES,
         }
     }
 
@@ -75,10 +78,9 @@ impl Quantiles {
 
     /// Judges what was said of a slot, whose forecast was wrong by `error`.
     pub(crate) fn judge(&mut self, said: &Said, slot: usize, actual: f64, error: f64) {
-        let shares = self.shares();
         if said.has_sizes {
             for (scores, size) in self.scores.iter_mut().zip(said.sizes) {
-                scores.add(error / f64::from(size), &shares);
+                scores.add(error / f64::from(size), &self.shares);
             }
         }
         for (which, share) in SHARES.into_iter().enumerate() {
@@ -92,14 +94,9 @@ impl Quantiles {
             }
         }
         if let (Some(level), Some(quantiles)) = (&mut self.level, said.quantiles()) {
-            level.judge(quantiles.map(|quantile| actual > quantile));
+            self.shares = level.judge(quantiles.map(|quantile| actual > quantile));
         }
         self.size.add(slot, error);
-    }
-
-    /// The shares at which past errors are read.
-    fn shares(&self) -> [f64; SHARES.len()] {
-        self.level.as_ref().map_or(SHARES, AdaptiveLevel::shares)
     }
 
     /// What to say of a slot with this forecast; `newest` is the last slot that was stored. `range` is how far the values seen lie apart.
@@ -152,7 +149,7 @@ impl Quantiles {
             count += days_into(seasons, slot, &mut largest);
         }
         (count >= FEWEST).then(|| {
-            self.shares().map(|share| {
+            self.shares.map(|share| {
                 let rank = ((share * (count + 1) as f64).ceil() as usize).min(count);
                 f64::from(largest.get(count - rank).copied().unwrap_or(largest[LARGEST - 1]))
             })
