@@ -1,7 +1,7 @@
 //! What an object asks for: of which metrics, by which method, how far ahead.
 //!
-//! Where the algorithm is `dsp`, our own method is used unless an annotation asks for Crane's: its forecasts are better on every series that we
-//! know (`crates/forecast/RESULTS.md`). Where it is `percentile`, Crane's is: a constant is what was asked for. Annotations are read from
+//! Where the algorithm is `dsp`, our own method is used unless an annotation asks for Crane's: its forecasts are better on nearly every
+//! series that we know (`crates/forecast/RESULTS.md`). Where it is `percentile`, Crane's is: a constant is what was asked for. Annotations are read from
 //! the object, and from the effective autoscaler that owns it.
 
 use std::collections::BTreeMap;
