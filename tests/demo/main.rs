@@ -44,21 +44,20 @@ async fn run() -> Result<()> {
     let down = format!("{} down --name {NAME}", sandbox_program.display());
     ensure!(sandbox.is_owned(), "an earlier demonstration is still up; take it down with\n  {down}");
     println!("  A Kubernetes control plane is up after {:.0} s", started.elapsed().as_secs_f64());
-    let shown = show(&sandbox).await;
-    if shown.is_ok() {
-        println!("\nShown in {:.0} s.", started.elapsed().as_secs_f64());
-    } else {
-        eprintln!("Logs until now are in {}", sandbox.logs_dir().display());
+    if let Err(error) = show(&sandbox).await {
+        // The sandbox ends with this process, but its logs stay.
+        eprintln!("Logs are in {} until the next demonstration", sandbox.logs_dir().display());
+        return Err(error);
     }
-    if keep && shown.is_ok() {
+    println!("\nShown in {:.0} s.", started.elapsed().as_secs_f64());
+    if keep {
         sandbox.detach()?;
         println!("Left running. Look around with\n  eval \"$({} env --name {NAME})\"", sandbox_program.display());
         println!("  kubectl get vpa,ehpa,hpa,pods -n {NAMESPACE}\n  kubectl get events -n {NAMESPACE}");
         println!("  kubectl logs -n plimsoll-system deploy/plimsoll-recommender\nand take it down with\n  {down}");
-        return shown;
+        return Ok(());
     }
-    sandbox.down().await?;
-    shown
+    sandbox.down().await
 }
 
 async fn show(sandbox: &Sandbox) -> Result<()> {

@@ -25,13 +25,14 @@ pub fn vpas(default: usize) -> Result<usize> {
     env::var("VPAS").map_or(Ok(default), |text| text.parse().with_context(|| format!("VPAS={text}")))
 }
 
-/// Brings up a sandbox, measures in it and takes it down, whatever becomes of the measurement.
+/// Brings up a sandbox, measures in it and takes it down. Where the measurement fails, the sandbox ends with this process, and its logs
+/// stay until the next run.
 pub async fn in_sandbox(options: Options, measure: impl AsyncFnOnce(&Sandbox) -> Result<()>) -> Result<()> {
     let sandbox = Sandbox::up(options, |step| println!("  {step}")).await?;
     let measured = measure(&sandbox).await;
     if measured.is_err() {
-        eprintln!("Logs until now are in {}", sandbox.logs_dir().display());
+        eprintln!("Logs are in {} until the next run", sandbox.logs_dir().display());
+        return measured;
     }
-    sandbox.down().await?;
-    measured
+    sandbox.down().await
 }
