@@ -4,6 +4,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use adapter::guard::Guard;
+use anyhow::ensure;
+use eventually::{Pace, eventually};
 use prometheus::Registry;
 use runtime::Readiness;
 use tempfile::TempDir;
@@ -105,12 +107,12 @@ async fn files_change_under_connections_that_live_and_nonsense_in_them_changes_n
     becomes(&mut new, &[], 403).await;
     assert_eq!(old.queue(&[]).await, 403);
     file.replace("3", "nonsense");
-    let report = async {
-        while !stage.connect(None).await.get("/readyz?verbose", &[]).await.1.contains("client-ca-file: no usable") {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_mins(1), report).await.expect("nonsense is told");
+    let report = eventually("nonsense is told", Pace::WITHIN, async || {
+        let (_, report) = stage.connect(None).await.get("/readyz?verbose", &[]).await;
+        ensure!(report.contains("client-ca-file: no usable"), "{report}");
+        Ok(())
+    });
+    report.await.unwrap();
     assert_eq!((old.queue(&[]).await, new.queue(&[]).await), (403, 403));
     file.replace("4", &next.pem());
     becomes(&mut old, &[], 401).await;
