@@ -3,6 +3,7 @@
 
 mod expected;
 mod failures;
+mod feed;
 mod guard;
 mod rotation;
 mod rules;

@@ -15,11 +15,10 @@ use kube::{Api, ResourceExt};
 use sandbox::Component;
 use serde_json::{Value, json};
 
-use super::shop::{PATIENCE, RECOMMENDER, SYSTEM, Shop};
+use super::shop::{PATIENCE, RECOMMENDER, RECOMMENDER_PORT, SYSTEM, Shop};
 use super::stage::{ADAPTER, available};
 
 const ADAPTER_PORT: u16 = 8945;
-const RECOMMENDER_PORT: u16 = 8942;
 const NATIVE: &str = "ehpa-php-apache";
 const DAY: i64 = 24 * 60 * 60;
 /// The rise comes so soon, every day at the same time.
@@ -73,7 +72,7 @@ async fn grow_and_fail(shop: &Shop) -> Result<()> {
     undisturbed("the recommender was gone").await?;
     shop.native_when("the prediction still counts", |it| is_active(it) == Some(true)).await?;
 
-    shop.age_prediction().await?;
+    shop.age_prediction(NATIVE).await?;
     let is_stale = |it: &Value| is_active(it) == Some(false) && message(it).contains("ended its last whole window");
     shop.native_when("the autoscaler is told that the prediction is stale", is_stale).await?;
     undisturbed("the prediction was stale").await?;
@@ -172,7 +171,7 @@ impl Shop {
     }
 
     /// Gives a Deployment of the suite so many replicas, and waits until there are no others.
-    async fn resize(&self, name: &str, replicas: i32) -> Result<()> {
+    pub(crate) async fn resize(&self, name: &str, replicas: i32) -> Result<()> {
         let deployments: Api<Deployment> = Api::namespaced(self.0.client.clone(), SYSTEM);
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         let deployment = deployments.patch(name, &PatchParams::default(), &patch).await?;
@@ -191,9 +190,9 @@ impl Shop {
     }
 
     /// Makes the prediction one of yesterday.
-    async fn age_prediction(&self) -> Result<()> {
+    pub(crate) async fn age_prediction(&self, name: &str) -> Result<()> {
         let api = self.api::<TimeSeriesPrediction>();
-        let mut object = serde_json::to_value(api.get(NATIVE).await?)?;
+        let mut object = serde_json::to_value(api.get(name).await?)?;
         let metrics = object["status"]["predictionMetrics"].as_array_mut().context("there is a prediction")?;
         for sample in metrics.iter_mut().flat_map(|metric| metric["prediction"].as_array_mut().into_iter().flatten()) {
             for sample in sample["samples"].as_array_mut().into_iter().flatten() {
@@ -202,7 +201,7 @@ impl Shop {
             }
         }
         let status = json!({"status": {"predictionMetrics": object["status"]["predictionMetrics"]}});
-        api.patch_status(NATIVE, &PatchParams::default(), &Patch::Merge(status)).await?;
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await?;
         Ok(())
     }
 }

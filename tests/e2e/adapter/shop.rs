@@ -17,6 +17,7 @@ use super::stage::Stage;
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 /// The labels of the recommender's pods.
 pub(crate) const RECOMMENDER: &str = "app.kubernetes.io/name=recommender";
+pub(crate) const RECOMMENDER_PORT: u16 = 8942;
 pub(crate) const SYSTEM: &str = "plimsoll-system";
 
 pub(crate) struct Shop(pub(crate) Stage);

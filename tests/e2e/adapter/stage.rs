@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::deploy_these;
-use e2e::{another_with_prometheus, eventually, namespace};
+use e2e::{another_with_prometheus, eventually, feed_certificates, namespace};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::core::Status;
@@ -43,6 +43,7 @@ impl Stage {
                 format!("--from-literal=PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE={}", sandbox.authority().display());
             let make = ["create", "configmap", "prometheus", "-n", "plimsoll-system", &url, &authority];
             e2e::kubectl_in(&sandbox, &make).await?;
+            feed_certificates(&sandbox.client().await?).await?;
             deploy_these(&sandbox, "tests/e2e/adapter", ADAPTER).await?;
             *own = Some(sandbox);
         }
