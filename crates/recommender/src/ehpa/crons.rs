@@ -28,7 +28,8 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
 
 /// How many replicas the windows ask for; none if they cannot be understood, or if it is not known what there is to be kept.
 pub(super) fn replicas(object: &EffectiveHorizontalPodAutoscaler, now: Timestamp) -> Option<i32> {
-    let (spec, holidays) = (&object.spec, holidays(object).ok()?);
+    // Where holidays cannot be read windows open on every day.
+    let (spec, holidays) = (&object.spec, holidays(object).unwrap_or_default());
     let windows = spec.crons.iter().map(|cron| {
         let window = Window::new(cron.timezone.as_deref(), &cron.start, &cron.end, cron.target_replicas).ok()?;
         Some(window.except(holidays.iter().copied()))
