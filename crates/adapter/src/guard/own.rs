@@ -131,13 +131,6 @@ impl Own {
     /// The same for the first time, when they must be sound.
     pub(super) async fn begin(&self) -> Result<Data, Unusable> {
         let data = self.read().await?;
-        for (key, path) in [(CLIENT_CA, &self.clients), (PROXY_CA, &self.proxies)] {
-            let is_empty = data.get(key).is_none_or(|pem| pem.trim().is_empty());
-            if let Some(path) = path.clone().filter(|_| is_empty) {
-                let error = std::io::Error::new(std::io::ErrorKind::InvalidData, "it is empty");
-                return Err(Unreadable { flag: key, path, error }.into());
-            }
-        }
         Trust::read(data.clone(), 0).map_err(Unusable::Trust)?;
         Ok(data)
     }
@@ -151,8 +144,12 @@ impl Own {
     }
 }
 
+/// An empty file, which may be one that is being written, is no reason to trust nobody.
 async fn read(flag: &'static str, path: &Path) -> Result<String, Unreadable> {
-    let text = tokio::fs::read_to_string(path).await;
+    let text = match tokio::fs::read_to_string(path).await {
+        Ok(text) if text.trim().is_empty() => Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "it is empty")),
+        read => read,
+    };
     text.map_err(|error| Unreadable { flag, path: path.to_owned(), error })
 }
 
@@ -210,5 +207,16 @@ mod tests {
         assert!(needs(&[]) && needs(&["--client-ca-file=a"]) && needs(&["--requestheader-client-ca-file=a"]));
         assert!(!needs(&["--client-ca-file=a", "--requestheader-client-ca-file=b"]));
         assert!(!needs(&["--authentication-skip-lookup"]));
+    }
+
+    #[tokio::test]
+    async fn an_empty_file_says_nothing() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let own =
+            Own::new(Flags::parse_from(["adapter", "--client-ca-file", file.path().to_str().expect("text")]).trust);
+        std::fs::write(file.path(), "\n").expect("written");
+        assert!(own.read().await.expect_err("empty").to_string().ends_with("it is empty"));
+        std::fs::write(file.path(), "anything").expect("written");
+        assert_eq!(own.read().await.expect("read")[CLIENT_CA], "anything");
     }
 }
