@@ -50,6 +50,15 @@ pub struct ExternalValue {
     pub value: MilliValue,
 }
 
+/// The metrics that discovery names. Others may be there as well.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MetricNames {
+    /// Such as `pods/http_requests`, and whether the objects are in namespaces.
+    pub of_objects: Vec<(String, bool)>,
+    /// Such as `queue_depth`.
+    pub external: Vec<String>,
+}
+
 /// A number in thousandths, never below zero: the precision that the autoscaler has. A negative number would make its ratio one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MilliValue(i64);

@@ -1,8 +1,10 @@
 //! Who answers: the first provider that knows the metric.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
-use crate::answer::{ExternalValue, MetricValue};
+use crate::answer::{ExternalValue, MetricNames, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, Subject};
 use crate::expected::Expected;
 use crate::guard::{Guard, User, Wants};
@@ -35,6 +37,11 @@ pub struct Caller<'a> {
 }
 
 impl Providers {
+    /// The metrics that discovery names: those of rules, as users of prometheus-adapter look there for what their rules make.
+    pub fn names(&self) -> Arc<MetricNames> {
+        self.rules.as_ref().map(Rules::names).unwrap_or_default()
+    }
+
     /// The values of a metric of objects.
     pub async fn custom(&self, ask: &CustomAsk, now: Timestamp) -> Result<Vec<MetricValue>, Refusal> {
         if let Some(values) = self.expected.custom(ask, now)? {

@@ -32,14 +32,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use cluster::View;
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::prometheus::Connection;
 use tokio::sync::{Notify, watch};
 
-use crate::answer::{ExternalValue, MetricValue};
+use crate::answer::{ExternalValue, MetricNames, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};
 use crate::refusal::Refusal;
 use answers::{Answers, Samples};
@@ -77,6 +77,7 @@ pub struct Rules {
 /// What handlers and the background share.
 struct Shared {
     catalog: ArcSwapOption<Catalog>,
+    names: ArcSwap<MetricNames>,
     store: Arc<Store>,
     answers: Answers,
     /// Somebody asked for a metric that is not in the catalog.
@@ -86,6 +87,7 @@ struct Shared {
 
 impl Shared {
     fn publish(&self, catalog: Catalog) {
+        self.names.store(Arc::new(catalog.names()));
         self.catalog.store(Some(Arc::new(catalog)));
     }
 }
@@ -98,6 +100,7 @@ impl Rules {
         let metrics = Metrics::register(&chassis.registry)?;
         let shared = Arc::new(Shared {
             catalog: ArcSwapOption::empty(),
+            names: ArcSwap::default(),
             store: Arc::new(Store::new(connection, metrics.clone())),
             answers: Answers::new(last_good_for),
             wanted: Notify::new(),
@@ -146,6 +149,11 @@ impl Rules {
         let query = offer.rule.query_external(&offer.series, namespace_label, &ask.namespace, &ask.selector)?;
         let samples = self.answer(&query, None, now).await?;
         values::external(&ask.metric, &samples).map(Some)
+    }
+
+    /// What the metrics are called.
+    pub fn names(&self) -> Arc<MetricNames> {
+        self.shared.names.load_full()
     }
 
     async fn answer(&self, query: &str, label: Option<&str>, now: Timestamp) -> Result<Samples, Refusal> {

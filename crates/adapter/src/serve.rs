@@ -138,7 +138,9 @@ impl Serving {
         let _underway = self.free.try_acquire().map_err(|_| Refusal::TooMany)?;
         match asked {
             Question::Health => self.health(Request::from_parts(parts, body)).await,
-            Question::Discovery(asked) => Ok(discovery::answer(&asked, &parts.headers)),
+            Question::Discovery(asked) => {
+                Ok(discovery::answer(&asked, &parts.headers, &self.surface.providers.names()))
+            }
             Question::Metric(version, ask) => {
                 let guard = &self.surface.guard;
                 let caller = Caller { user: &user, wants: &wants, hops: Hops::of(&parts.headers), guard };

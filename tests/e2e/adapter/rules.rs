@@ -92,6 +92,10 @@ async fn asked_as_kubectl_does(stage: &Stage, pod: &str) -> Result<()> {
         })
         .await?;
     }
+    for (api, name) in [(custom, "pods/http_requests"), (custom, "nodes/operations"), (external, "queue_depth")] {
+        let list = stage.get(api).await?;
+        ensure!(list["resources"].as_array().context("resources")?.iter().any(|it| it["name"] == name), "{list}");
+    }
     for (path, text) in [
         (format!("{custom}/{namespace}/pods/*/http_requests?labelSelector=app%3Dother"), "no pods with the labels"),
         (format!("{custom}/{namespace}/pods/x%22%7D%20or%20up/http_requests"), "Prometheus has no values"),

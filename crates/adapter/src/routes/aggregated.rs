@@ -154,9 +154,13 @@ mod tests {
         check(503, "", &ExchangeError::Code { code: 503, message: "Service Unavailable".to_owned() });
         let none = "there are no values of the metric queue".to_owned();
         check(200, r#"{"items": []}"#, &ExchangeError::NotFound(none));
-        let item = r#"{"metricName": "queue", "timestamp": "2026-01-01T00:00:00Z", "value": "?"}"#;
-        let nonsense = ExchangeError::Nonsense("a value is no quantity".to_owned());
-        check(200, &format!(r#"{{"items": [{item}]}}"#), &nonsense);
+        let item = |value: &str| {
+            format!(
+                r#"{{"items": [{{"metricName": "queue", "timestamp": "2026-01-01T00:00:00Z", "value": "{value}"}}]}}"#
+            )
+        };
+        check(200, &item("?"), &ExchangeError::Nonsense("a value is no quantity".to_owned()));
+        check(200, &item("-9223372036854775808m"), &ExchangeError::NoValue("one is not a number".to_owned()));
         assert!(matches!(values_in(&ask("queue", ""), b"<html>"), Err(ExchangeError::Nonsense(_))));
         assert!(matches!(refusal(StatusCode::BAD_GATEWAY, "x\n".repeat(1000).as_bytes()), ExchangeError::Code { .. }));
     }

@@ -11,6 +11,8 @@ use crate::ask::ExternalAsk;
 pub(super) const MOST_BYTES: usize = 1 << 20;
 /// Of one answer.
 const MOST_VALUES: usize = 1000;
+/// What becomes of no number, and of infinity, in providers written in Go, prometheus-adapter among them. Zero would be wrong.
+const NO_NUMBER: i64 = i64::MIN;
 /// Of what another provider says about itself: the autoscaler shows it in an event.
 const MOST_CHARACTERS: usize = 200;
 
@@ -69,18 +71,21 @@ pub(super) fn values(ask: &ExternalAsk, items: Vec<ExternalMetricValue>) -> Resu
         let why = format!("{} values, at most {MOST_VALUES} are possible", items.len());
         return Err(ExchangeError::Nonsense(why));
     }
-    let no_quantity = || ExchangeError::Nonsense("a value is no quantity".to_owned());
-    items.into_iter().map(|item| value(ask, item).ok_or_else(no_quantity)).collect()
+    items.into_iter().map(|item| value(ask, item)).collect()
 }
 
-fn value(ask: &ExternalAsk, item: ExternalMetricValue) -> Option<ExternalValue> {
+fn value(ask: &ExternalAsk, item: ExternalMetricValue) -> Result<ExternalValue, ExchangeError> {
     let ExternalMetricValue { metric_name, metric_labels, timestamp, window, value } = item;
-    Some(ExternalValue {
+    let milli = value.ok_or_else(|| ExchangeError::Nonsense("a value is no quantity".to_owned()))?.milli_value();
+    if milli == NO_NUMBER {
+        return Err(ExchangeError::NoValue("one is not a number".to_owned()));
+    }
+    Ok(ExternalValue {
         metric: if metric_name.is_empty() { ask.metric.clone() } else { metric_name },
         labels: metric_labels,
         at: timestamp.0,
         window_seconds: window.and_then(|seconds| u32::try_from(seconds).ok()),
-        value: MilliValue::from_milli(value?.milli_value()),
+        value: MilliValue::from_milli(milli),
     })
 }
 

@@ -13,6 +13,10 @@ use super::association::Place;
 use super::file::RuleError;
 use super::matchers::is_series_name;
 use super::rule::{Rule, RuleSet};
+use crate::answer::MetricNames;
+
+/// The most metrics of an API that are named to those who look around. They can be asked for all the same.
+const MAX_NAMES: usize = 10_000;
 
 /// What the series queries found, by the query.
 pub(super) type Listed = HashMap<String, Arc<Vec<SeriesShape>>>;
@@ -94,6 +98,22 @@ impl Catalog {
         self.external.get(metric)
     }
 
+    /// What they are called.
+    pub(super) fn names(&self) -> MetricNames {
+        let of_objects = self.custom.iter().flat_map(|(metric, offers)| {
+            offers.iter().map(move |Offer { place, .. }| {
+                (format!("{}/{metric}", place.resource.resource), place.resource.is_namespaced)
+            })
+        });
+        let mut names =
+            MetricNames { of_objects: of_objects.collect(), external: self.external.keys().cloned().collect() };
+        names.of_objects.sort_unstable();
+        names.of_objects.truncate(MAX_NAMES);
+        names.external.sort_unstable();
+        names.external.truncate(MAX_NAMES);
+        names
+    }
+
     /// How many metrics there are of objects, counted for each resource, and how many others.
     pub(super) fn len(&self) -> (usize, usize) {
         (self.custom.values().map(Vec::len).sum(), self.external.len())
@@ -158,6 +178,10 @@ externalRules:
         check(&catalog, "requests", "services", None);
         check(&catalog, "requests_total", "pods", None);
         assert_eq!(catalog.len(), (3, 1));
+        let name = |name: &str, is_namespaced| (name.to_owned(), is_namespaced);
+        let of_objects =
+            vec![name("namespaces/requests", false), name("nodes/requests", false), name("pods/requests", true)];
+        assert_eq!(catalog.names(), MetricNames { of_objects, external: vec!["requests_total".to_owned()] });
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! A rule file as prometheus-adapter has it, field by field. What it means is for `rule.rs` to say.
 //!
-//! Source: prometheus-adapter `pkg/config/config.go` and `docs/config.md`. As there, unknown fields are refused.
+//! Source: prometheus-adapter `pkg/config/config.go` and `docs/config.md`. As there, unknown fields are refused, what is null is as
+//! if it were not there, `<<` merges, and `no` is false, as in YAML 1.1.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Error, IgnoredAny, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_path_to_error::deserialize;
+use serde_yaml_ng::Value;
 
 /// The largest file that is read.
 const MAX_BYTES: usize = 4 << 20;
@@ -43,14 +47,18 @@ pub(super) struct File {
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct RuleText {
     /// Finds the series.
+    #[serde(deserialize_with = "or_default")]
     pub(super) series_query: String,
     /// Which of them by their names.
     pub(super) series_filters: Option<Vec<FilterText>>,
     /// Which labels name which objects.
+    #[serde(deserialize_with = "or_default")]
     pub(super) resources: ResourcesText,
     /// What the metric is called.
+    #[serde(deserialize_with = "or_default")]
     pub(super) name: NameText,
     /// Asks for the values.
+    #[serde(deserialize_with = "or_default")]
     pub(super) metrics_query: String,
 }
 
@@ -58,7 +66,9 @@ pub(super) struct RuleText {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct FilterText {
+    #[serde(deserialize_with = "or_default")]
     pub(super) is: String,
+    #[serde(deserialize_with = "or_default")]
     pub(super) is_not: String,
 }
 
@@ -67,10 +77,12 @@ pub(super) struct FilterText {
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct ResourcesText {
     /// The name of the label of any resource.
+    #[serde(deserialize_with = "or_default")]
     pub(super) template: String,
     /// Resources by the names of their labels.
     pub(super) overrides: Option<BTreeMap<String, ResourceText>>,
     /// Whether external metrics are those of the namespace that asks; true if unset.
+    #[serde(deserialize_with = "truth")]
     pub(super) namespaced: Option<bool>,
 }
 
@@ -78,7 +90,9 @@ pub(super) struct ResourcesText {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ResourceText {
+    #[serde(deserialize_with = "or_default")]
     pub(super) group: String,
+    #[serde(deserialize_with = "or_default")]
     pub(super) resource: String,
 }
 
@@ -87,9 +101,10 @@ pub(super) struct ResourceText {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct NameText {
     /// A regular expression over the name of the series.
+    #[serde(deserialize_with = "or_default")]
     pub(super) matches: String,
     /// The name of the metric, with what the groups caught.
-    #[serde(rename = "as")]
+    #[serde(rename = "as", deserialize_with = "or_default")]
     pub(super) becomes: String,
 }
 
@@ -101,14 +116,66 @@ pub(super) fn parse(text: &str) -> Result<File, RuleError> {
     if text.trim().is_empty() {
         return Ok(File::default());
     }
-    serde_path_to_error::deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(|error| {
-        let at = error.path().to_string();
-        let at = if at == "." { "the rule file".to_owned() } else { at };
-        // The texts of serde_yaml_ng begin with a path as well.
-        let why = error.into_inner().to_string();
-        let why = why.split_once(": ").filter(|(path, _)| at.starts_with(path)).map_or(why.as_str(), |(_, why)| why);
-        RuleError::new(at.clone(), why)
-    })
+    let file = deserialize(serde_yaml_ng::Deserializer::from_str(text)).map_err(|error| placed(&error));
+    match merged(text) {
+        // Only where it must be: what is merged has no lines that errors could name.
+        Some(merged) if file.is_err() => deserialize(merged).map_err(|error| placed(&error)),
+        _ => file,
+    }
+}
+
+/// The file with what `<<` merges, where anything does.
+fn merged(text: &str) -> Option<Value> {
+    let is_merging = text.lines().any(|line| line.trim_start_matches([' ', '-', '{']).starts_with("<<:"));
+    let mut value: Value = is_merging.then(|| serde_yaml_ng::from_str(text).ok())??;
+    value.apply_merge().ok().map(|()| value)
+}
+
+fn placed(error: &serde_path_to_error::Error<serde_yaml_ng::Error>) -> RuleError {
+    let at = error.path().to_string();
+    let at = if at == "." { "the rule file".to_owned() } else { at };
+    // The texts of serde_yaml_ng begin with a path as well.
+    let why = error.inner().to_string();
+    let why = why.split_once(": ").filter(|(path, _)| at.starts_with(path)).map_or(why.as_str(), |(_, why)| why);
+    RuleError::new(at.clone(), why)
+}
+
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    struct Truth;
+
+    impl Visitor<'_> for Truth {
+        type Value = bool;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a boolean")
+        }
+
+        fn visit_bool<E: Error>(self, value: bool) -> Result<bool, E> {
+            Ok(value)
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
+            match text {
+                "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Ok(true),
+                "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Ok(false),
+                _ => Err(E::invalid_type(serde::de::Unexpected::Str(text), &self)),
+            }
+        }
+    }
+
+    struct Known(bool);
+
+    impl<'de> Deserialize<'de> for Known {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(Truth).map(Self)
+        }
+    }
+
+    Ok(Option::<Known>::deserialize(deserializer)?.map(|Known(value)| value))
 }
 
 #[cfg(test)]
@@ -155,6 +222,29 @@ mod tests {
             assert!(rules.is_none_or(|rules| rules.is_empty()) && resource_rules.is_none(), "{text}");
             assert!(external_rules.is_none_or(|rules| rules.is_empty()), "{text}");
         }
+    }
+
+    #[test]
+    fn what_yaml_means_is_what_go_takes_it_for() {
+        let file = parse(
+            "rules:\n- seriesQuery: up\n  seriesFilters:\n  name: ~\n  metricsQuery: 17\n  resources: {template: null}\n",
+        );
+        let rule = &file.expect("nulls").rules.expect("rules")[0];
+        assert_eq!((rule.metrics_query.as_str(), rule.resources.template.as_str()), ("17", ""));
+        assert_eq!((rule.name.matches.as_str(), rule.name.becomes.as_str()), ("", ""));
+        for (word, expected) in [("no", Some(false)), ("On", Some(true)), ("false", Some(false)), ("~", None)] {
+            let file = parse(&format!("externalRules:\n- resources: {{namespaced: {word}}}\n")).expect(word);
+            assert_eq!(file.external_rules.expect("rules")[0].resources.namespaced, expected, "{word}");
+        }
+        let rules = "rules:\n- &first\n  seriesQuery: up\n  metricsQuery: q\n- <<: *first\n  seriesQuery: down\n";
+        let file = parse(rules).expect("what is merged").rules.expect("rules");
+        let queries: Vec<_> =
+            file.iter().map(|rule| (rule.series_query.as_str(), rule.metrics_query.as_str())).collect();
+        assert_eq!(queries, [("up", "q"), ("down", "q")]);
+        check(
+            &format!("{rules}  nothing: x\n"),
+            "rules[1].nothing: unknown field `nothing`, expected one of `seriesQuery`, `seriesFilters`, `resources`, `name`, `metricsQuery`",
+        );
     }
 
     #[test]

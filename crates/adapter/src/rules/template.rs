@@ -3,7 +3,8 @@
 //! | written | means |
 //! |---|---|
 //! | `<<.Series>>`, `<<$.Series>>` | a field |
-//! | `<<index .LabelValuesByName "pod">>`, `<<.GroupBy \| len>>` | a function: `index`, `len`, `eq`, `ne`, `and`, `or`, `not` |
+//! | `<<.LabelValuesByName.pod>>` | what a map has under a name; printed as `<no value>` where it has nothing |
+//! | `<<index .LabelValuesByName "pod">>`, `<<.GroupBy \| len>>` | a function: `index`, `len`, `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `and`, `or`, `not` |
 //! | `<<$x := .Series>>`, `<<$x>>` | a variable |
 //! | `<<if ..>>`, `<<else if ..>>`, `<<else>>`, `<<end>>` | a choice |
 //! | `<<range $key, $value := .LabelValuesByName>>`, `<<with ..>>` | a repetition, another dot |
@@ -110,8 +111,20 @@ mod tests {
         check("<<eq .Series \"down\" \"up\">> <<ne .Series \"up\">> <<not \"\">>", Ok("true false true"));
         check("<<and .Series 0>> <<or \"\" .Series>>", Ok("0 up"));
         check("<<eq .Series 1>>", Err("cannot be compared"));
+        check("<<gt (len .GroupBySlice) 1>> <<lt 1 1>> <<le 1 1>> <<ge \"a\" \"b\">>", Ok("true false true false"));
         check("<<printf \"%s\" .Series>>", Err("function \"printf\""));
         check("<<index .Series 0>>", Err("index"));
+    }
+
+    #[test]
+    fn a_map_has_members() {
+        check("<<.LabelValuesByName.pod>>,<<$.LabelValuesByName.namespace>>", Ok("a|b,shop"));
+        check("<<range .GroupBySlice>><<$.LabelValuesByName.pod | len>><<end>>", Ok("33"));
+        check("<<.LabelValuesByName.code>> <<if .LabelValuesByName.code>>a<<else>>b<<end>>", Ok("<no value> b"));
+        check("<<.GroupBy.pod>>", Err("there is no field .pod of .GroupBy"));
+        check("<<.LabelValuesByName.pod.x>>", Err("there is no field .x here"));
+        check("<<index .LabelValuesByName .Series.x>>", Err("there is no field .x of .Series"));
+        check("<<.LabelValuesByName .pod>>", Err("expected"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Which APIs there are, as Kubernetes asks: a list for each version, and one document with everything (aggregated discovery).
 //!
-//! No metric is named: the autoscaler looks none up here, and there may be many thousands. A list that is empty would have
-//! clients warn about it, so it shows one resource in place of all.
+//! The list of a version names the metrics that rules make, for people who look there for them. The document names none: the
+//! autoscaler looks none up here, and every client would carry thousands along. A list that is empty would have clients warn about
+//! it, so one resource stands for all.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -11,17 +12,18 @@ use sha2::{Digest as _, Sha512};
 use super::path::Discovery;
 use super::status::json_response;
 use super::version::ApiVersion;
+use crate::answer::MetricNames;
 
 /// What a client accepts, and gets, that wants everything in one document.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Answers what is asked, in the form that the headers ask for.
-pub(super) fn answer(asked: &Discovery, headers: &HeaderMap) -> Response {
+pub(super) fn answer(asked: &Discovery, headers: &HeaderMap, names: &MetricNames) -> Response {
     match asked {
         Discovery::Groups if wants_aggregated(headers) => aggregated(headers),
         Discovery::Groups => json_response(StatusCode::OK, &groups()),
         Discovery::Group(name) => json_response(StatusCode::OK, &group(name, true)),
-        Discovery::Version(version) => json_response(StatusCode::OK, &resources(*version)),
+        Discovery::Version(version) => json_response(StatusCode::OK, &resources(*version, names)),
     }
 }
 
@@ -43,19 +45,20 @@ fn group(name: &str, is_alone: bool) -> Value {
     group
 }
 
-fn resources(version: ApiVersion) -> Value {
-    json!({
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": version.name(),
-        "resources": [{
-            "name": version.placeholder(),
-            "singularName": "",
-            "namespaced": true,
-            "kind": version.list_kind(),
-            "verbs": ["get"],
-        }],
-    })
+fn resources(version: ApiVersion, names: &MetricNames) -> Value {
+    let resource = |name: &str, is_namespaced: bool| {
+        json!({
+            "name": name, "singularName": "", "namespaced": is_namespaced, "kind": version.list_kind(), "verbs": ["get"],
+        })
+    };
+    let mut resources: Vec<Value> = match version {
+        ApiVersion::External => names.external.iter().map(|name| resource(name, true)).collect(),
+        _ => names.of_objects.iter().map(|(name, is_namespaced)| resource(name, *is_namespaced)).collect(),
+    };
+    if resources.is_empty() {
+        resources.push(resource(version.placeholder(), true));
+    }
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version.name(), "resources": resources})
 }
 
 /// Everything in one document. A version that is missing from it would be taken to have no resources.
@@ -128,11 +131,30 @@ mod tests {
 
     #[test]
     fn documents_are_those_that_kubernetes_expects() {
-        check(&resources(ApiVersion::External), include_str!("../../tests/golden/resources-external.json"));
-        check(&resources(ApiVersion::CustomV1Beta2), include_str!("../../tests/golden/resources-custom.json"));
+        let none = MetricNames::default();
+        check(&resources(ApiVersion::External, &none), include_str!("../../tests/golden/resources-external.json"));
+        check(&resources(ApiVersion::CustomV1Beta2, &none), include_str!("../../tests/golden/resources-custom.json"));
         check(&group("custom.metrics.k8s.io", true), include_str!("../../tests/golden/group-custom.json"));
         check(&groups(), include_str!("../../tests/golden/groups.json"));
         check(&everything(), include_str!("../../tests/golden/aggregated.json"));
+    }
+
+    #[test]
+    fn metrics_of_rules_are_named() {
+        let of_objects = vec![("nodes/load".to_owned(), false), ("pods/http_requests".to_owned(), true)];
+        let names = MetricNames { of_objects, external: vec!["queue_depth".to_owned()] };
+        let shown = |version| {
+            let list = resources(version, &names);
+            let resources = list["resources"].as_array().expect("resources").iter();
+            resources
+                .map(|resource| (resource["name"].to_string(), resource["namespaced"].to_string()))
+                .collect::<Vec<_>>()
+        };
+        let name = |name: &str, is_namespaced: &str| (format!("\"{name}\""), is_namespaced.to_owned());
+        let of_objects = vec![name("nodes/load", "false"), name("pods/http_requests", "true")];
+        assert_eq!(shown(ApiVersion::CustomV1Beta1), of_objects);
+        assert_eq!(shown(ApiVersion::CustomV1Beta2), of_objects);
+        assert_eq!(shown(ApiVersion::External), [name("queue_depth", "true")]);
     }
 
     fn accepting(values: &[&'static str]) -> HeaderMap {
@@ -156,13 +178,14 @@ mod tests {
     #[test]
     fn whoever_has_the_document_does_not_get_it_again() {
         let mut headers = accepting(&[AGGREGATED]);
-        let first = answer(&Discovery::Groups, &headers);
+        let names = MetricNames::default();
+        let first = answer(&Discovery::Groups, &headers, &names);
         assert_eq!(
             (first.status(), &first.headers()[header::CONTENT_TYPE]),
             (StatusCode::OK, &HeaderValue::from_static(AGGREGATED))
         );
         headers.insert(header::IF_NONE_MATCH, first.headers()[header::ETAG].clone());
-        let second = answer(&Discovery::Groups, &headers);
+        let second = answer(&Discovery::Groups, &headers, &names);
         assert_eq!(
             (second.status(), &second.headers()[header::ETAG]),
             (StatusCode::NOT_MODIFIED, &headers[header::IF_NONE_MATCH])

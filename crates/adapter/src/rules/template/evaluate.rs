@@ -102,6 +102,10 @@ impl<'a> Scope<'a> {
                 let value = self.fields.get(name.as_str());
                 value.cloned().ok_or_else(|| TemplateError::new(format!("there is no field .{name}")))
             }
+            Expression::Member(name, member) => match self.fields.get(name.as_str()) {
+                Some(Value::Map(map)) => Ok(map.get(member).cloned().map_or(Value::Nothing, Value::Text)),
+                _ => Err(TemplateError::new(format!("there is no field .{member} of .{name}"))),
+            },
             Expression::Variable(name) => {
                 let variable = self.variables.iter().rev().find(|(known, _)| known == name);
                 let value = variable.map(|(_, value)| value.clone());
@@ -123,10 +127,14 @@ impl<'a> Scope<'a> {
             (Function::Index, [of, at]) => index(of, at),
             (Function::Len, [value]) => length(value),
             (Function::Not, [value]) => Ok(Value::Bool(!value.holds())),
-            (Function::Ne, [one, other]) => Ok(Value::Bool(!is_equal(one, other)?)),
+            (Function::Ne, [one, other]) => Ok(Value::Bool(order(one, other)?.is_ne())),
+            (Function::Lt, [one, other]) => Ok(Value::Bool(order(one, other)?.is_lt())),
+            (Function::Le, [one, other]) => Ok(Value::Bool(order(one, other)?.is_le())),
+            (Function::Gt, [one, other]) => Ok(Value::Bool(order(one, other)?.is_gt())),
+            (Function::Ge, [one, other]) => Ok(Value::Bool(order(one, other)?.is_ge())),
             (Function::Eq, [one, others @ ..]) => {
-                let equal = others.iter().map(|other| is_equal(one, other)).collect::<Result<Vec<_>, _>>()?;
-                Ok(Value::Bool(equal.contains(&true)))
+                let orders = others.iter().map(|other| order(one, other)).collect::<Result<Vec<_>, _>>()?;
+                Ok(Value::Bool(orders.contains(&Ordering::Equal)))
             }
             _ => Err(TemplateError::new("a function has too few values")),
         }
@@ -177,12 +185,11 @@ fn length(value: &Value) -> Result<Value, TemplateError> {
     Ok(Value::Number(i64::try_from(length).unwrap_or(i64::MAX)))
 }
 
-fn is_equal(one: &Value, other: &Value) -> Result<bool, TemplateError> {
-    let order = match (one, other) {
-        (Value::Text(one), Value::Text(other)) => one.cmp(other),
-        (Value::Number(one), Value::Number(other)) => one.cmp(other),
-        (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
-        _ => return Err(TemplateError::new(format!("{one} and {other} cannot be compared"))),
-    };
-    Ok(order == Ordering::Equal)
+fn order(one: &Value, other: &Value) -> Result<Ordering, TemplateError> {
+    match (one, other) {
+        (Value::Text(one), Value::Text(other)) => Ok(one.cmp(other)),
+        (Value::Number(one), Value::Number(other)) => Ok(one.cmp(other)),
+        (Value::Bool(one), Value::Bool(other)) => Ok(one.cmp(other)),
+        _ => Err(TemplateError::new(format!("{one} and {other} cannot be compared"))),
+    }
 }

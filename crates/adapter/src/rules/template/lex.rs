@@ -22,6 +22,8 @@ pub(super) enum Word {
     Variable(String),
     /// `$.Name` or `$name.Field`: a field right after a variable.
     FieldOf(String, String),
+    /// Each further name in `.Name.member`: right after a field.
+    Member(String),
     /// A name: a keyword or a function.
     Name(String),
     /// A quoted text.
@@ -97,11 +99,18 @@ fn end(action: &str) -> Option<usize> {
 fn words(action: &str) -> Result<Vec<Word>, TemplateError> {
     let mut words = Vec::new();
     let mut rest = action.trim_start();
+    let mut is_adjacent = false;
     while let Some(first) = rest.chars().next() {
         let (word, length) = match first {
             '.' => {
                 let name = name_at(&rest[1..]);
-                let word = if name.is_empty() { Word::Dot } else { Word::Field(name.to_owned()) };
+                let follows =
+                    is_adjacent && matches!(words.last(), Some(Word::Field(_) | Word::FieldOf(..) | Word::Member(_)));
+                let word = match name {
+                    "" => Word::Dot,
+                    name if follows => Word::Member(name.to_owned()),
+                    name => Word::Field(name.to_owned()),
+                };
                 (word, 1 + name.len())
             }
             '$' => variable(rest),
@@ -122,6 +131,7 @@ fn words(action: &str) -> Result<Vec<Word>, TemplateError> {
             }
         };
         words.push(word);
+        is_adjacent = !rest[length..].starts_with(char::is_whitespace);
         rest = rest[length..].trim_start();
     }
     Ok(words)

@@ -35,6 +35,8 @@ pub(super) struct Names {
 pub(super) enum Expression {
     Dot,
     Field(String),
+    /// What a field has under a name.
+    Member(String, String),
     Variable(String),
     Text(String),
     Number(i64),
@@ -49,6 +51,10 @@ pub(super) enum Function {
     Len,
     Eq,
     Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
     And,
     Or,
     Not,
@@ -61,12 +67,16 @@ impl Function {
             "len" => Self::Len,
             "eq" => Self::Eq,
             "ne" => Self::Ne,
+            "lt" => Self::Lt,
+            "le" => Self::Le,
+            "gt" => Self::Gt,
+            "ge" => Self::Ge,
             "and" => Self::And,
             "or" => Self::Or,
             "not" => Self::Not,
             _ => {
                 return Err(TemplateError::new(format!(
-                    "function {name:?} is not supported: only index, len, eq, ne, and, or, not are"
+                    "function {name:?} is not supported: only index, len, eq, ne, lt, le, gt, ge, and, or, not are"
                 )));
             }
         })
@@ -74,7 +84,7 @@ impl Function {
 
     fn takes(self, count: usize) -> bool {
         match self {
-            Self::Index | Self::Ne => count == 2,
+            Self::Index | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge => count == 2,
             Self::Len | Self::Not => count == 1,
             Self::Eq => count >= 2,
             Self::And | Self::Or => count >= 1,
@@ -111,7 +121,7 @@ pub(super) fn uses(nodes: &[Node], field: &str) -> bool {
 
 fn reads(expression: &Expression, field: &str) -> bool {
     match expression {
-        Expression::Field(name) => name == field,
+        Expression::Field(name) | Expression::Member(name, _) => name == field,
         Expression::Call(_, arguments) => arguments.iter().any(|argument| reads(argument, field)),
         _ => false,
     }
@@ -305,9 +315,9 @@ impl<'a> Parser<'a> {
                 return Err(TemplateError::new("the dot alone is supported only within range and with"));
             }
             Word::Dot => Expression::Dot,
-            Word::Field(name) if self.dot_has_fields => self.field(name)?,
-            Word::FieldOf(variable, name) if variable.is_empty() => self.field(name)?,
-            Word::Field(name) | Word::FieldOf(_, name) => {
+            Word::Field(name) if self.dot_has_fields => return self.field(name, rest),
+            Word::FieldOf(variable, name) if variable.is_empty() => return self.field(name, rest),
+            Word::Field(name) | Word::FieldOf(_, name) | Word::Member(name) => {
                 return Err(TemplateError::new(format!("there is no field .{name} here")));
             }
             Word::Variable(name) if self.variables.contains(name) => Expression::Variable(name.clone()),
@@ -328,11 +338,17 @@ impl<'a> Parser<'a> {
         Ok((expression, rest))
     }
 
-    fn field(&self, name: &str) -> Result<Expression, TemplateError> {
-        if self.fields.contains(&name) {
-            return Ok(Expression::Field(name.to_owned()));
+    fn field<'w>(&self, name: &str, rest: &'w [Word]) -> Result<(Expression, &'w [Word]), TemplateError> {
+        if !self.fields.contains(&name) {
+            let known: Vec<String> = self.fields.iter().map(|field| format!(".{field}")).collect();
+            return Err(TemplateError::new(format!("there is no field .{name}: only {} are", known.join(", "))));
         }
-        let known: Vec<String> = self.fields.iter().map(|field| format!(".{field}")).collect();
-        Err(TemplateError::new(format!("there is no field .{name}: only {} are", known.join(", "))))
+        match rest {
+            [Word::Member(_), Word::Member(member), ..] => {
+                Err(TemplateError::new(format!("there is no field .{member} here")))
+            }
+            [Word::Member(member), rest @ ..] => Ok((Expression::Member(name.to_owned(), member.clone()), rest)),
+            rest => Ok((Expression::Field(name.to_owned()), rest)),
+        }
     }
 }

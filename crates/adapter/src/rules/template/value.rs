@@ -16,6 +16,8 @@ pub(in crate::rules) enum Value {
     List(Vec<String>),
     /// Texts by their names.
     Map(BTreeMap<String, String>),
+    /// What a map does not have.
+    Nothing,
 }
 
 impl Value {
@@ -27,6 +29,7 @@ impl Value {
             Self::Bool(bool) => *bool,
             Self::List(list) => !list.is_empty(),
             Self::Map(map) => !map.is_empty(),
+            Self::Nothing => false,
         }
     }
 }
@@ -37,6 +40,7 @@ impl fmt::Display for Value {
             Self::Text(text) => f.write_str(text),
             Self::Number(number) => write!(f, "{number}"),
             Self::Bool(bool) => write!(f, "{bool}"),
+            Self::Nothing => f.write_str("<no value>"),
             Self::List(list) => write!(f, "[{}]", list.join(" ")),
             Self::Map(map) => {
                 let pairs: Vec<String> = map.iter().map(|(name, text)| format!("{name}:{text}")).collect();

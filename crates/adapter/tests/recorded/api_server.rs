@@ -1,0 +1,86 @@
+//! An API server that knows the recorded cluster: its resources and its objects' names and labels. Everybody may do everything.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use futures::stream;
+use model::Selector;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The recorded cluster.
+#[derive(Deserialize)]
+pub(crate) struct Cluster {
+    /// Its discovery document of the core group.
+    core: Value,
+    /// That of all other groups.
+    groups: Value,
+    /// Names and labels, by the path that lists them in all namespaces.
+    objects: BTreeMap<String, Vec<Object>>,
+}
+
+#[derive(Deserialize)]
+struct Object {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    labels: BTreeMap<String, String>,
+}
+
+/// A client of this server.
+pub(crate) fn client(cluster: Cluster) -> kube::Client {
+    let cluster = Arc::new(cluster);
+    let answer = move |request: Request<kube::client::Body>| {
+        let cluster = Arc::clone(&cluster);
+        async move { Ok::<_, Infallible>(cluster.answer(&request)) }
+    };
+    kube::Client::new(tower::service_fn(answer), "suite")
+}
+
+impl Cluster {
+    fn answer(&self, request: &Request<kube::client::Body>) -> Response<Body> {
+        let query = request.uri().query().unwrap_or_default();
+        let query: BTreeMap<_, _> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        if query.get("watch").is_some_and(|watch| watch == "true") {
+            // Nothing changes.
+            return Response::new(Body::from_stream(stream::pending::<Result<Vec<u8>, Infallible>>()));
+        }
+        let body = match request.uri().path() {
+            "/api" => self.core.clone(),
+            "/apis" => self.groups.clone(),
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews" => json!({
+                "kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
+                "metadata": {}, "spec": {}, "status": {"allowed": true},
+            }),
+            path => self.list(path, query.get("labelSelector").map_or("", String::as_str)),
+        };
+        Response::new(Body::from(body.to_string()))
+    }
+
+    fn list(&self, path: &str, selector: &str) -> Value {
+        let (all, namespace) = match path.split_once("/namespaces/").and_then(|(start, rest)| {
+            let (namespace, plural) = rest.split_once('/')?;
+            Some((format!("{start}/{plural}"), namespace))
+        }) {
+            Some((all, namespace)) => (all, Some(namespace)),
+            None => (path.to_owned(), None),
+        };
+        let selector: Selector = selector.parse().expect("a selector");
+        let objects = self.objects.get(&all).unwrap_or_else(|| panic!("{path} was not recorded"));
+        let found = objects.iter().filter(|object| {
+            let labels = object.labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+            namespace.is_none_or(|namespace| object.namespace == namespace) && selector.matches(&labels.collect())
+        });
+        let items = found.map(|Object { namespace, name, labels }| {
+            // Items of a list need not say what they are; some of them are read as pods.
+            json!({"metadata": {"namespace": namespace, "name": name, "labels": labels}})
+        });
+        json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": "1"}, "items": items.collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! What prometheus-adapter answered, and what this adapter answers to the same questions, by the same rules, about the same series.
+//!
+//! The recordings are in `tests/vectors/prometheus-adapter` of the repository. Where the two differ on purpose, the recording has this
+//! adapter's answer beside the other one and says why; any other difference fails.
+
+mod api_server;
+mod recording;
+mod stage;
+mod store;
+
+use model::Quantity;
+use serde_json::Value;
+
+use recording::{Question, Recording};
+use stage::Stage;
+
+/// Everything about one rule file: what is listed, what is answered, and what Prometheus is asked.
+async fn check(name: &str) {
+    let recording = Recording::read(name);
+    let stage = Stage::new(&recording).await.expect("a rule file that is right");
+    stage.knows_its_metrics(&recording.listed.first().expect("an API").api).await;
+    let mut wrong = Vec::new();
+    for listed in &recording.listed {
+        let (found, expected) = (stage.listed(&listed.api).await, listed.expected());
+        if found != expected {
+            wrong.push(format!("{} lists\n  {found:?}, not\n  {expected:?}", listed.api));
+        }
+    }
+    for question in &recording.questions {
+        let Question { path, .. } = question;
+        let expected = question.expected();
+        let (code, body) = stage.ask(path).await;
+        let items = items(&body);
+        if (code, &items) != (expected.code, &expected.items) {
+            let items = Value::from(expected.items.clone());
+            wrong.push(format!("{path}\n  is answered {code} {body}, not\n  {} {items}", expected.code));
+        }
+    }
+    let (asked, expected) = (stage.queries(), recording.queries());
+    wrong.extend(asked.difference(&expected).map(|query| format!("Prometheus was asked {query}")));
+    wrong.extend(expected.difference(&asked).map(|query| format!("Prometheus was not asked {query}")));
+    assert!(wrong.is_empty(), "{name}: {} differences\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The items of a list, as recordings have them: without times, quantities in thousandths.
+fn items(body: &Value) -> Vec<Value> {
+    let mut items = body["items"].as_array().cloned().unwrap_or_default();
+    for item in &mut items {
+        let fields = item.as_object_mut().expect("an object");
+        assert!(fields.remove("timestamp").is_some(), "{body}");
+        let value: Quantity = fields["value"].as_str().expect("text").parse().expect("a quantity");
+        fields.insert("value".to_owned(), Value::from(value.milli_value()));
+    }
+    items
+}
+
+#[tokio::test]
+async fn the_rules_of_the_chart() {
+    check("chart").await;
+}
+
+#[tokio::test]
+async fn the_sample_of_the_documentation() {
+    check("sample").await;
+}
+
+#[tokio::test]
+async fn the_walkthrough_of_the_documentation() {
+    check("walkthrough").await;
+}
+
+#[tokio::test]
+async fn templates_of_labels_and_of_queries() {
+    check("templates").await;
+}
+
+#[tokio::test]
+async fn metrics_of_no_object() {
+    check("external").await;
+}
+
+#[tokio::test]
+async fn names_of_metrics() {
+    check("names").await;
+}
+
+#[tokio::test]
+async fn values_of_all_kinds() {
+    check("values").await;
+}
+
+#[tokio::test]
+async fn rule_files_that_are_right_and_wrong() {
+    for file in recording::rule_files() {
+        let recording = Recording::of(&file.text);
+        let started = Stage::new(&recording).await.map(drop);
+        assert_eq!(started.is_ok(), file.is_right(), "{started:?}\n{}", file.text);
+    }
+}
