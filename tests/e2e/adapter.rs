@@ -10,3 +10,4 @@ mod rules;
 mod served;
 mod shop;
 mod stage;
+mod takeover;

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// the recommender writes VPA status, VPA checkpoints, what sizing policies and effective autoscalers ask for, Events and its
 /// Lease, and never touches a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never
 /// writes a VPA; the webhook writes its registration, its certificates and its heartbeat, and never a pod; the adapter writes its
-/// certificates and the authorities in its own `APIService` objects, and asks for reviews of its callers.
+/// certificates, the authorities in its own `APIService` objects and events about these, and asks for reviews of its callers.
 const WRITES: &[(&str, &[&str])] = &[
     (
         "adapter",
@@ -21,8 +21,10 @@ const WRITES: &[(&str, &[&str])] = &[
             "create /secrets",
             "create authentication.k8s.io/tokenreviews",
             "create authorization.k8s.io/subjectaccessreviews",
+            "create events.k8s.io/events",
             "patch /secrets",
             "patch apiregistration.k8s.io/apiservices",
+            "patch events.k8s.io/events",
         ],
     ),
     (

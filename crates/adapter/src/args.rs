@@ -8,6 +8,7 @@ use runtime::{CommonArgs, Program};
 use crate::guard::GuardArgs;
 use crate::routes::RoutesArgs;
 use crate::rules::args::RulesArgs;
+use crate::takeover::Command;
 pub use expected::ExpectedArgs;
 pub use serving::ServingArgs;
 
@@ -24,9 +25,13 @@ pub const PROGRAM: Program =
     )),
     mut_arg("tls_private_key_file", |arg| arg.long("metrics-tls-private-key-file").help(
         "Private key (PEM) of --metrics-tls-cert-file"
-    ))
+    )),
+    mut_arg("kubeconfig", |arg| arg.global(true))
 )]
 pub struct Args {
+    /// What is done instead, once.
+    #[command(subcommand)]
+    pub command: Option<Command>,
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
@@ -70,5 +75,15 @@ mod tests {
         assert_eq!(args.common.tls_cert_file, Some("a".into()));
         assert_eq!(args.common.address.to_string(), ":8945");
         assert!(parse("--min-tls-version=tls1_1").is_err());
+    }
+
+    #[test]
+    fn a_command_has_flags_of_its_own_beside_the_kubeconfig() {
+        let args = parse("adopt --kubeconfig=a --namespace=b --force").expect("they fit");
+        let Some(Command::Adopt(adopt)) = args.command else { panic!("{:?}", args.command) };
+        assert_eq!((args.common.kubeconfig.as_str(), adopt.place.namespace.as_str()), ("a", "b"));
+        assert!(adopt.place.force && !adopt.dry_run);
+        assert!(parse("").expect("they fit").command.is_none());
+        assert!(parse("release --dry-run").is_err());
     }
 }

@@ -10,6 +10,7 @@
 //! * [`routes`]: what is left to other providers.
 //! * [`serve`]: the HTTPS endpoint that the API server asks.
 //! * [`registration`]: how the API server is told whom to trust; [`act`]: the only writes.
+//! * [`takeover`]: how a person has it take the place of another provider, and give it back.
 //! * [`metrics`]: what is measured about all this.
 //! * [`rules`]: metrics from queries, as prometheus-adapter's rule file says.
 
@@ -29,6 +30,7 @@ pub mod routes;
 pub mod rules;
 mod run;
 pub mod serve;
+pub mod takeover;
 
 pub use args::{Args, PROGRAM};
 pub use run::run;

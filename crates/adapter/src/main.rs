@@ -1,9 +1,12 @@
 //! The adapter's process: reads the command line and hands over to the library.
 
-use adapter::{Args, PROGRAM, run};
+use adapter::{Args, PROGRAM, run, takeover};
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();
     let common = args.common.clone();
-    PROGRAM.run(&common, |chassis| run(args, chassis))
+    match args.command.clone() {
+        Some(command) => PROGRAM.once(&common, |client| takeover::run(command, client)),
+        None => PROGRAM.run(&common, |chassis| run(args, chassis)),
+    }
 }

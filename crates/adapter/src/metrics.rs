@@ -43,6 +43,8 @@ pub struct Metrics {
     latency: HistogramVec,
     freshness: HistogramVec,
     ends: IntGaugeVec,
+    leads_here: IntGaugeVec,
+    foreign_changes: IntCounterVec,
 }
 
 impl Metrics {
@@ -78,11 +80,24 @@ impl Metrics {
                 ),
                 &["certificate"],
             )?,
+            leads_here: IntGaugeVec::new(
+                Opts::new("plimsoll_adapter_api_service_leads_here", "Whether an APIService leads to the adapter."),
+                &["name"],
+            )?,
+            foreign_changes: IntCounterVec::new(
+                Opts::new(
+                    "plimsoll_adapter_api_service_foreign_changes_total",
+                    "How often somebody else was found to have changed an APIService that leads, or led, to the adapter.",
+                ),
+                &["name"],
+            )?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.latency.clone()))?;
         registry.register(Box::new(metrics.freshness.clone()))?;
         registry.register(Box::new(metrics.ends.clone()))?;
+        registry.register(Box::new(metrics.leads_here.clone()))?;
+        registry.register(Box::new(metrics.foreign_changes.clone()))?;
         Ok(metrics)
     }
 
@@ -98,6 +113,16 @@ impl Metrics {
         for at in times {
             freshness.observe(now.duration_since(at).as_secs_f64().max(0.0));
         }
+    }
+
+    /// Whether an object leads to the adapter.
+    pub fn leads_here(&self, name: &str, leads_here: bool) {
+        self.leads_here.with_label_values(&[name]).set(leads_here.into());
+    }
+
+    /// Somebody else has changed an object.
+    pub fn changed_by_somebody_else(&self, name: &str) {
+        self.foreign_changes.with_label_values(&[name]).inc();
     }
 
     /// When the adapter's own certificate and its authority end.

@@ -1,7 +1,9 @@
 //! How the API server is told whom to trust: the field `caBundle` of the adapter's own `APIService` objects, and nothing else of
 //! them. The objects themselves come with the Deployment.
 //!
-//! An object that leads to somebody else's Service is somebody else's, and so is a bundle that cert-manager puts in place.
+//! An object that leads to somebody else's Service is somebody else's, and so is a bundle that cert-manager puts in place. When an
+//! object becomes somebody else's, that is said aloud, and nothing is done about it; authorities that somebody else puts into one that
+//! leads here are replaced, but once a minute at most.
 
 mod attendant;
 mod told;
@@ -13,7 +15,7 @@ use crate::serve::ApiVersion;
 pub use attendant::Attendant;
 
 /// Annotations of this kind have cert-manager put the authorities into the object.
-const INJECTED: &str = "cert-manager.io/inject-";
+pub(crate) const INJECTED: &str = "cert-manager.io/inject-";
 /// Part of the name under which it does so.
 const INJECTOR: &str = "cainjector";
 
@@ -87,18 +89,23 @@ fn bundle_of(spec: Option<&APIServiceSpec>) -> String {
     bundle.map(|bundle| String::from_utf8_lossy(&bundle.0).into_owned()).unwrap_or_default()
 }
 
-fn is_available(present: &APIService) -> bool {
+pub(crate) fn is_available(present: &APIService) -> bool {
     let conditions = present.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.into_iter().flatten().any(|condition| condition.type_ == "Available" && condition.status == "True")
 }
 
 fn is_injected(present: &APIService) -> bool {
     let annotated = present.metadata.annotations.iter().flatten().any(|(name, _)| name.starts_with(INJECTED));
-    let owned = present.metadata.managed_fields.iter().flatten().any(|entry| {
-        let is_injector = entry.manager.as_ref().is_some_and(|manager| manager.contains(INJECTOR));
-        is_injector && entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer("/f:spec/f:caBundle").is_some())
+    annotated || writers(present).any(|writer| writer.contains(INJECTOR))
+}
+
+/// Under which names the authorities were put in.
+pub(crate) fn writers(present: &APIService) -> impl Iterator<Item = &str> {
+    let entries = present.metadata.managed_fields.iter().flatten();
+    let wrote = entries.filter(|entry| {
+        entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer("/f:spec/f:caBundle").is_some())
     });
-    annotated || owned
+    wrote.filter_map(|entry| entry.manager.as_deref())
 }
 
 #[cfg(test)]

@@ -70,6 +70,11 @@ pub struct Left {
     upstream: Upstream,
 }
 
+/// The upstream to which a file of routes leaves something and that answers in the place of this Service, if there is one.
+pub(crate) fn upstream_of(text: &str, own: &OwnService, service: &OwnService) -> anyhow::Result<Option<String>> {
+    Ok(File::read(text, own, Path::new(""))?.upstream_of(service).map(str::to_owned))
+}
+
 impl Routes {
     /// Reads the file for the first time; it must be sound. None without a file.
     pub async fn load(args: RoutesArgs, own: OwnService, registry: &Registry) -> anyhow::Result<Option<Self>> {
@@ -117,6 +122,11 @@ impl Routes {
             let upstream = Upstream::next(spec, before, &self.token, &self.metrics).await;
             upstreams.insert(spec.name.clone(), upstream);
         }
+        before
+            .upstreams
+            .keys()
+            .filter(|name| !upstreams.contains_key(*name))
+            .for_each(|name| self.metrics.forget(name));
         if before.file != file {
             let (routes, upstreams) = (file.routes.len(), file.upstreams.len());
             tracing::info!(routes, upstreams, "what is left to other providers");

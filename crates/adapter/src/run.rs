@@ -8,6 +8,7 @@ use runtime::endpoints::Endpoints;
 use runtime::leading::own_namespace;
 use runtime::port::Port;
 
+use crate::act::Events;
 use crate::args::Args;
 use crate::decide::Providers;
 use crate::guard::Guard;
@@ -25,7 +26,7 @@ const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The adapter's work.
 pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
-    let Args { common: _, guard, expected, rules, routes, serving } = args;
+    let Args { command: _, common: _, guard, expected, rules, routes, serving } = args;
     let rules = rules.settings()?;
     let metrics = Metrics::register(&chassis.registry)?;
     let own = serving.own_service(&own_namespace());
@@ -57,7 +58,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
 
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
     let services = Api::all(chassis.client.clone());
-    let attendant = Attendant { certificates, services, own, activity: chassis.activity.clone(), metrics };
+    let events = Events::new(chassis.client.clone());
+    let attendant = Attendant { certificates, services, own, activity: chassis.activity.clone(), metrics, events };
     chassis.tasks.spawn_until_shutdown("certificates", attendant.run());
 
     server.await;

@@ -88,6 +88,29 @@ impl Program {
         }
     }
 
+    /// Runs `work` once, as a command of a person: with logs and an API client, and without all else that a service has.
+    pub fn once<W>(&self, args: &CommonArgs, work: impl FnOnce(kube::Client) -> W) -> ExitCode
+    where
+        W: Future<Output = anyhow::Result<()>>,
+    {
+        let run = || {
+            log::init(args)?;
+            tls::install_crypto_provider();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let config = client::config(args, self).await?;
+                work(kube::Client::try_from(config).context("no API client")?).await
+            })
+        };
+        match run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{}: {error:#}", self.name);
+                ExitCode::FAILURE
+            }
+        }
+    }
+
     async fn serve_and_work<W>(&self, args: &CommonArgs, work: impl FnOnce(Chassis) -> W) -> anyhow::Result<()>
     where
         W: Future<Output = anyhow::Result<()>>,

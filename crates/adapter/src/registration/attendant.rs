@@ -1,7 +1,7 @@
 //! Looks after the certificates, and tells the API server whom to trust: the two belong together, since no certificate may
 //! change before those who check it know its authority.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
@@ -9,7 +9,8 @@ use runtime::Activity;
 use runtime::certificates::Certificates;
 
 use super::OwnService;
-use super::told::Told;
+use super::told::{Report, Told};
+use crate::act::Events;
 use crate::metrics::Metrics;
 
 /// Whom the API server is told to trust, and where.
@@ -24,22 +25,30 @@ pub struct Attendant {
     pub activity: Activity,
     /// What is measured.
     pub metrics: Metrics,
+    /// Where people are told.
+    pub events: Events,
 }
+
+/// How often the objects are looked at where somebody else looks after the authorities in them.
+const LOOK: Duration = Duration::from_secs(10);
 
 impl Attendant {
     /// Looks after certificates and objects for ever.
     pub async fn run(mut self) {
-        let (mut said, mut told) = (None, Told::default());
+        let (mut said, mut told, mut looked_at) = (None, Told::default(), None::<Instant>);
+        let report = Report { metrics: self.metrics.clone(), events: self.events.clone() };
         loop {
             self.activity.record(Instant::now());
             let looked = self.certificates.look(told.trusted.as_deref()).await;
             if let Some(ends) = self.certificates.ends() {
                 self.metrics.certificates_end(ends);
             }
-            let told = match self.certificates.bundle() {
-                // Somebody else tells it.
-                None => Ok(()),
-                Some(bundle) => told.tell(&self.services, &self.own, &bundle).await,
+            let bundle = self.certificates.bundle();
+            let told = if bundle.is_none() && looked_at.is_some_and(|at| at.elapsed() < LOOK) {
+                Ok(())
+            } else {
+                looked_at = Some(Instant::now());
+                told.tell(&self.services, &self.own, bundle.as_deref(), &report).await
             };
             let trouble = looked.and(told).err().map(|error| format!("{error:#}"));
             if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {

@@ -111,6 +111,15 @@ impl File {
         self.default_upstream.as_ref().map_or(Ok(()), |name| known(name, "defaultUpstream".to_owned()))
     }
 
+    /// The upstream to which something is left and that answers in the place of this Service, if there is one.
+    pub(super) fn upstream_of(&self, service: &OwnService) -> Option<&str> {
+        let default = self.default_upstream.iter().map(String::as_str);
+        let left_to = self.routes.iter().map(|route| route.upstream.as_str()).chain(default).chain([KEDA, DATADOG]);
+        let is_used = |name: &str| left_to.clone().any(|used| used == name);
+        let stands_for = |upstream: &&UpstreamSpec| is_used(&upstream.name) && upstream.stands_for(service);
+        self.upstreams.iter().find(stands_for).map(|upstream| upstream.name.as_str())
+    }
+
     /// To whom a question is left, and by which route.
     pub(super) fn owner(&self, ask: &ExternalAsk) -> Option<(&str, &str)> {
         if let Some(route) = self.routes.iter().find(|route| route.fits(ask)) {
@@ -238,6 +247,25 @@ routes:
             let file = File::read(&text, &own(), Path::new("/routes")).unwrap();
             assert_eq!(file.upstreams[0].uri().map(|uri| uri.to_string()), Ok(expected.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_service_is_stood_for_by_an_upstream_to_which_something_is_left() {
+        let check = |text: &str, service: &str, expected: Option<&str>| {
+            let file = File::read(text, &own(), Path::new("/routes")).unwrap();
+            let (namespace, name) = service.split_once('/').unwrap();
+            let service = OwnService { namespace: namespace.to_owned(), name: name.to_owned() };
+            assert_eq!(file.upstream_of(&service), expected, "{text} {service:?}");
+        };
+        check(FILE, "keda/keda-operator-metrics-apiserver", Some("keda"));
+        check(FILE, "monitoring/prometheus-adapter", Some("prometheus"));
+        check(FILE, "monitoring/another", None);
+        let service = "{name: a, service: {namespace: b, name: c}, caFile: ca}";
+        check(&format!("upstreams: [{service}]"), "b/c", None);
+        check(&format!("upstreams: [{service}]\ndefaultUpstream: a"), "b/c", Some("a"));
+        let operator = "{name: keda, kind: keda-grpc, service: {namespace: keda, name: keda-operator}, caFile: a, certFile: b, keyFile: c}";
+        check(&format!("upstreams: [{operator}]"), "keda/keda-operator-metrics-apiserver", Some("keda"));
+        check(&format!("upstreams: [{operator}]"), "monitoring/keda-operator-metrics-apiserver", None);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Metrics {
             resting: IntGaugeVec::new(
                 Opts::new(
                     "adapter_upstream_resting",
-                    "Whether another provider is not asked because it failed too often.",
+                    "Whether another provider, which could be asked, is not because it failed too often.",
                 ),
                 &["upstream"],
             )?,
@@ -74,9 +74,15 @@ impl Metrics {
         self.durations.with_label_values(&[route]).observe(took.as_secs_f64());
     }
 
-    /// Whether another provider is not asked.
+    /// Whether another provider, which could be, is not asked.
     pub(super) fn rests(&self, upstream: &str, rests: bool) {
         self.resting.with_label_values(&[upstream]).set(rests.into());
+    }
+
+    /// Another provider is not there any more, or cannot be asked.
+    pub(super) fn forget(&self, upstream: &str) {
+        // An error says that it was not there.
+        drop(self.resting.remove_label_values(&[upstream]));
     }
 
     /// Whether the present file is in use.

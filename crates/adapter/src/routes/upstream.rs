@@ -83,7 +83,11 @@ impl Upstream {
             last: Arc::new(Mutex::new(Recent::new(CAPACITY))),
             metrics: metrics.clone(),
         };
-        metrics.rests(&spec.name, false);
+        if next.link.is_ok() {
+            metrics.rests(&spec.name, false);
+        } else {
+            metrics.forget(&spec.name);
+        }
         next.after(before)
     }
 

@@ -88,6 +88,7 @@ async fn only_the_right_certificates_on_both_sides_will_do_and_new_ones_are_take
     leave(&stage, &operator, ", maxStale: 1m").await;
     let (code, message) = ask(&stage, &path().replace("queue", "unknown")).await;
     assert!(code == 503 && message.contains("own.key"), "{code} {message}");
+    assert!(!stage.metrics().contains("adapter_upstream_resting{"), "{}", stage.metrics());
 }
 
 #[tokio::test]

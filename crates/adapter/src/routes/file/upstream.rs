@@ -139,6 +139,13 @@ impl UpstreamSpec {
         text.parse().map_err(|_| format!("{text:?} is no address"))
     }
 
+    /// Whether it knows what this Service knows: it is that, or KEDA's operator in the place of KEDA's provider.
+    pub(in crate::routes) fn stands_for(&self, service: &OwnService) -> bool {
+        let Ok(name) = self.server_name() else { return false };
+        let is_near = || name.ends_with(&format!(".{}.svc", service.namespace));
+        service.names().contains(&name) || self.kind == Kind::KedaGrpc && is_near()
+    }
+
     /// The name that its certificate must have.
     pub(in crate::routes) fn server_name(&self) -> Result<String, String> {
         if let Some(name) = &self.server_name {

@@ -1,0 +1,106 @@
+//! Who would soon take back an `APIService` that was taken over: those who installed it, and KEDA's operator, which puts its own
+//! authorities into the object whoever it leads to. From what the objects say; a pure question.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+
+use crate::registration::writers;
+
+/// Annotations and labels of those who keep what they have installed as it was, and who that is.
+const KEEPERS: [(&str, &str); 5] = [
+    ("meta.helm.sh/release-name", "the Helm release"),
+    ("argocd.argoproj.io/tracking-id", "the Argo CD application"),
+    ("kustomize.toolkit.fluxcd.io/name", "the Flux kustomization"),
+    ("helm.toolkit.fluxcd.io/name", "the Flux release"),
+    ("olm.owner", "the operator lifecycle manager's"),
+];
+/// Part of the image of KEDA's operator.
+const KEDA_IMAGE: &str = "kedacore/keda";
+/// The name under which KEDA's operator writes.
+const KEDA_WRITER: &str = "keda";
+
+/// Whoever would take back this object, in sentences. `deployments`: those beside its Service; none if they cannot be seen.
+pub(super) fn rivals(present: &APIService, deployments: Option<&[Deployment]>) -> Vec<String> {
+    let said = present.metadata.annotations.iter().chain(present.metadata.labels.iter()).flatten();
+    let mut rivals: Vec<String> = said
+        .filter_map(|(key, name)| {
+            let (_, who) = KEEPERS.iter().find(|(keeper, _)| keeper == key)?;
+            Some(format!("it belongs to {who} {name}, which leads it back when it is next applied"))
+        })
+        .collect();
+    let patched = match deployments {
+        Some(deployments) => deployments.iter().any(is_patching),
+        None => writers(present).any(|writer| writer == KEDA_WRITER),
+    };
+    if patched {
+        let why = "KEDA's operator puts its own authorities into it, and nobody would believe the adapter: \
+                   run that with --enable-apiservice-patching=false";
+        rivals.push(why.to_owned());
+    }
+    rivals
+}
+
+fn is_patching(deployment: &Deployment) -> bool {
+    let pod = deployment.spec.template.spec.as_ref();
+    pod.iter().flat_map(|pod| &pod.containers).any(|container| {
+        let is_keda = container.image.as_ref().is_some_and(|image| image.contains(KEDA_IMAGE));
+        let words: Vec<&str> = container.args.iter().chain(&container.command).flatten().map(String::as_str).collect();
+        is_keda && is_on(&words, "--enable-cert-rotation", false) && is_on(&words, "--enable-apiservice-patching", true)
+    })
+}
+
+/// The value of a flag of Go's kind.
+fn is_on(words: &[&str], flag: &str, default: bool) -> bool {
+    let value = words.iter().rev().find_map(|word| word.strip_prefix(flag));
+    match value {
+        None => default,
+        Some("") => true,
+        Some(value) => ["=1", "=t", "=T", "=true", "=TRUE", "=True"].contains(&value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const HELM: &str = "it belongs to the Helm release keda, which";
+    const KEDA: &str = "KEDA's operator puts its own authorities into it";
+
+    fn check(metadata: &Value, arguments: Option<&[&str]>, expected: &[&str]) {
+        let present: APIService = serde_json::from_value(json!({"metadata": metadata})).expect("an object");
+        let deployments = arguments.map(|arguments| {
+            let container = json!({"name": "o", "image": "ghcr.io/kedacore/keda:2.20.1", "args": arguments});
+            let template = json!({"spec": {"containers": [container]}});
+            let spec = json!({"selector": {}, "template": template});
+            vec![serde_json::from_value(json!({"metadata": {}, "spec": spec})).expect("a Deployment")]
+        });
+        let found = rivals(&present, deployments.as_deref());
+        let fits =
+            found.len() == expected.len() && found.iter().zip(expected).all(|(one, start)| one.starts_with(start));
+        assert!(fits, "{metadata} {arguments:?}: {found:?}");
+    }
+
+    #[test]
+    fn whoever_installed_it_takes_it_back() {
+        check(&json!({}), Some(&[]), &[]);
+        check(&json!({"annotations": {"meta.helm.sh/release-name": "keda"}}), Some(&[]), &[HELM]);
+        check(&json!({"labels": {"app.kubernetes.io/managed-by": "kubectl"}}), Some(&[]), &[]);
+        let olm = json!({"labels": {"olm.owner": "keda.v2"}});
+        check(&olm, Some(&[]), &["it belongs to the operator lifecycle manager's keda.v2"]);
+    }
+
+    #[test]
+    fn kedas_operator_replaces_the_authorities_unless_it_is_told_not_to() {
+        let rotation = "--enable-cert-rotation=true";
+        check(&json!({}), Some(&[rotation]), &[KEDA]);
+        check(&json!({}), Some(&["--enable-cert-rotation"]), &[KEDA]);
+        check(&json!({}), Some(&[rotation, "--enable-apiservice-patching=false"]), &[]);
+        check(&json!({}), Some(&[rotation, "--enable-cert-rotation=false"]), &[]);
+        let fields = json!({"f:spec": {"f:caBundle": {}}});
+        let written = json!({"managedFields": [{"manager": "keda", "fieldsV1": fields}]});
+        check(&written, None, &[KEDA]);
+        check(&written, Some(&[]), &[]);
+    }
+}
