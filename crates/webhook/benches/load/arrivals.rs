@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Times since the beginning, without end, rising; the same each time.
+/// Times since the beginning, without end, rising; the same each time for the same `series`.
 pub(crate) struct Arrivals {
     mean: Duration,
     last: Duration,
@@ -10,8 +10,8 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(crate) fn new(per_second: f64) -> Self {
-        Self { mean: Duration::from_secs_f64(1.0 / per_second), last: Duration::ZERO, state: 1 }
+    pub(crate) fn new(per_second: f64, series: u32) -> Self {
+        Self { mean: Duration::from_secs_f64(1.0 / per_second), last: Duration::ZERO, state: series.into() }
     }
 
     /// Evenly from above 0 to 1. Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014), `SplitMix64`.

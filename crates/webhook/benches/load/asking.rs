@@ -1,7 +1,8 @@
 //! Asks for reviews and notes how long each answer took since it was due, whether or not the review was sent in time: a server, or
 //! an asker, that is held up for a moment shows in every review that was due meanwhile.
 //!
-//! One thread that never sleeps and no timers: it sends what is due, and looks for answers on the connections that owe one.
+//! One thread that never sleeps while anything is due, and no timers: it sends what is due, and looks for answers on the connections
+//! that owe one. It asks in rounds: the kernel takes the core from a thread of real-time priority that never lets go of it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +22,9 @@ use crate::server::Server;
 const CONNECTIONS: usize = 32;
 /// Different reviews, each sent again and again.
 const REVIEWS: usize = 2000;
+/// A round and the pause before it. Linux lets such threads have 95 % of each second (`sched_rt_runtime_us`).
+const ROUND: Duration = Duration::from_millis(800);
+const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Asker {
     connections: Vec<Connection>,
@@ -30,6 +34,8 @@ pub(crate) struct Asker {
 /// What came of asking.
 #[derive(Default)]
 pub(crate) struct Asked {
+    /// How long the rounds took together.
+    pub(crate) took: Duration,
     /// From when a review was due to its answer.
     pub(crate) latencies: Latencies,
     /// By how much reviews were sent late although a connection was free for them: the asker's own fault, part of the latencies.
@@ -38,6 +44,13 @@ pub(crate) struct Asked {
     pub(crate) crowded: usize,
     /// Answers that left the pod as it was, since the server had too much to do.
     pub(crate) unchanged: usize,
+}
+
+impl Asked {
+    /// Answers, by the time of the rounds.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.latencies.count() as f64 / self.took.as_secs_f64()
+    }
 }
 
 impl Asker {
@@ -60,24 +73,39 @@ impl Asker {
         self.requests.first().map_or(0, Vec::len)
     }
 
-    /// Asks without a pause on all connections: each review is due when a connection is free for it.
-    pub(crate) fn as_fast_as_possible(&mut self, duration: Duration) -> Result<Asked> {
-        let end = Instant::now() + duration;
-        self.ask(std::iter::from_fn(|| Some(Instant::now()).filter(|now| *now < end)))
+    /// Asks on all connections at once: each review is due when a connection is free for it.
+    pub(crate) fn as_fast_as_possible(&mut self, rounds: u32) -> Result<Asked> {
+        self.in_rounds(rounds, |_, begin| {
+            std::iter::from_fn(move || Some(Instant::now()).filter(|now| now.duration_since(begin) < ROUND))
+        })
     }
 
     /// Asks so many times per second on average, whatever becomes of it.
-    pub(crate) fn at_rate(&mut self, per_second: f64, duration: Duration) -> Result<Asked> {
-        let begin = Instant::now();
-        let arrivals = Arrivals::new(per_second).take_while(|arrival| *arrival < duration);
-        self.ask(arrivals.map(|arrival| begin + arrival))
+    pub(crate) fn at_rate(&mut self, per_second: f64, rounds: u32) -> Result<Asked> {
+        self.in_rounds(rounds, |round, begin| {
+            let arrivals = Arrivals::new(per_second, round).take_while(|arrival| *arrival < ROUND);
+            arrivals.map(move |arrival| begin + arrival)
+        })
+    }
+
+    fn in_rounds<D>(&mut self, rounds: u32, due: impl Fn(u32, Instant) -> D) -> Result<Asked>
+    where
+        D: Iterator<Item = Instant>,
+    {
+        let mut asked = Asked::default();
+        for round in 0..rounds {
+            std::thread::sleep(PAUSE);
+            let begin = Instant::now();
+            self.ask(due(round, begin), &mut asked)?;
+            asked.took += begin.elapsed();
+        }
+        Ok(asked)
     }
 
     /// `due` says when the next review is due, and ends with the last one.
-    fn ask(&mut self, mut due: impl Iterator<Item = Instant>) -> Result<Asked> {
+    fn ask(&mut self, mut due: impl Iterator<Item = Instant>, asked: &mut Asked) -> Result<()> {
         let Self { connections, requests } = self;
         let mut requests = requests.iter().cycle();
-        let mut asked = Asked::default();
         let mut free: Vec<usize> = (0..connections.len()).collect();
         let mut waiting = Vec::new();
         let mut free_since = Instant::now();
@@ -113,7 +141,7 @@ impl Asker {
                 free_since = Instant::now();
             }
         }
-        Ok(asked)
+        Ok(())
     }
 }
 

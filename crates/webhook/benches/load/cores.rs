@@ -1,10 +1,11 @@
-//! A core for each thread, so that the one that answers and the one that asks never wait for each other.
+//! A core for each thread, so that the one that answers and the one that asks wait neither for each other nor for anything else.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use anyhow::{Context as _, Result, ensure};
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 /// Keeps the calling thread on one core: the `number`th of those that it may use. Where there are fewer, it stays free.
 pub(crate) fn stay_on(number: usize) -> Result<()> {
@@ -15,9 +16,10 @@ pub(crate) fn stay_on(number: usize) -> Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// What the kernel has noted of one thread.
+/// A thread of this or another process.
 pub(crate) struct Thread {
-    schedule: PathBuf,
+    process: u32,
+    number: u32,
 }
 
 /// Of a thread, since it began.
@@ -31,12 +33,26 @@ pub(crate) struct Used {
 
 impl Thread {
     pub(crate) fn current() -> Result<Self> {
-        let thread = std::fs::read_link("/proc/thread-self").context("/proc/thread-self")?;
-        Ok(Self { schedule: PathBuf::from("/proc").join(thread).join("schedstat") })
+        Ok(Self { process: std::process::id(), number: u32::try_from(gettid().as_raw_nonzero().get())? })
     }
 
+    /// The one with which a process began.
+    pub(crate) fn first_of(process: u32) -> Self {
+        Self { process, number: process }
+    }
+
+    /// Has it run before everything that has no real-time priority. That takes a right, and util-linux.
+    pub(crate) fn raise(&self) -> Result<()> {
+        let arguments = ["--fifo", "--pid", "10", &self.number.to_string()];
+        let done = Command::new("chrt").args(arguments).output().context("cannot run chrt")?;
+        ensure!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr).trim());
+        Ok(())
+    }
+
+    /// What the kernel has noted of it.
     pub(crate) fn used(&self) -> Result<Used> {
-        let text = std::fs::read_to_string(&self.schedule)?;
+        let schedule: PathBuf = format!("/proc/{}/task/{}/schedstat", self.process, self.number).into();
+        let text = std::fs::read_to_string(schedule)?;
         let mut fields = text.split_whitespace().map(|field| field.parse().map(Duration::from_nanos));
         let mut next = || anyhow::Ok(fields.next().context("a field of schedstat")??);
         Ok(Used { ran: next()?, waited: next()? })

@@ -1,10 +1,10 @@
-//! The webhook under load, over real TLS on the loopback interface: one core answers, another one asks. Each review is of a pod
-//! that one of 10,000 VPA objects sizes.
+//! The webhook under load, over real TLS on the loopback interface: a process on one core answers, another one on another core
+//! asks. Each review is of a pod that one of 10,000 VPA objects sizes.
 //!
-//! First as many reviews as the server can take, on all connections without a pause; then half as many, each due at random and
-//! counted from when it was due. The kernel's word on how long the two threads waited for their cores tells a slow server from
-//! a busy machine: who waits for more than half a percent of the time waits in pieces of milliseconds, and that is what the 99th
-//! percentile shows then.
+//! First as many reviews as the server can take, on all connections at once; then half as many, each due at random and counted
+//! from when it was due. Both threads get real-time priority where that is permitted, so that nothing else on the machine takes
+//! their cores. The kernel's word on how long they waited for them tells a slow server from a busy machine: who waits for more
+//! than half a percent of the time waits in pieces of milliseconds, and that is what the 99th percentile shows then.
 
 mod arrivals;
 mod asking;
@@ -13,72 +13,87 @@ mod connection;
 mod cores;
 mod latencies;
 mod server;
-
-use std::time::Duration;
+mod serving;
 
 use anyhow::{Result, ensure};
 
 use asking::{Asked, Asker};
 use cores::{Thread, Used, stay_on};
-use server::Server;
+use server::{SERVE, Server};
 
 /// The goal.
 const P99_MS: f64 = 1.0;
-const WARM_UP: Duration = Duration::from_secs(2);
-const SATURATION: Duration = Duration::from_secs(8);
-const HALF_LOAD: Duration = Duration::from_secs(20);
+/// What may come to the server's memory while it answers some three hundred thousand reviews.
+const FLAT_BYTES: u64 = 2 << 20;
+/// Rounds of asking.
+const WARM_UP: u32 = 3;
+const SATURATION: u32 = 10;
+const HALF_LOAD: u32 = 25;
 
 fn main() -> Result<()> {
     runtime::tls::install_crypto_provider();
+    if std::env::args().any(|argument| argument == SERVE) {
+        return serving::run();
+    }
     let server = Server::start()?;
     stay_on(1)?;
     let own = Thread::current()?;
     let mut asker = Asker::new(&server)?;
+    println!("10,000 VPA objects; {} bytes per review", asker.review_bytes());
+    let has_core = is_raised("the server", &server.thread) & is_raised("who asks", &own);
     asker.as_fast_as_possible(WARM_UP)?;
 
-    let (before, resident) = (server.thread.used()?, resident_bytes()?);
+    let (before, resident) = (server.thread.used()?, server.resident_bytes()?);
     let mut most = asker.as_fast_as_possible(SATURATION)?;
-    let busy = server.thread.used_since(before)?.ran.as_secs_f64();
-    let per_second = most.latencies.count() as f64 / SATURATION.as_secs_f64();
-    let per_core = most.latencies.count() as f64 / busy;
-    println!("10,000 VPA objects; {} bytes per review", asker.review_bytes());
-    println!("as fast as possible: {per_second:.0} reviews/s, {}", most.latencies.summary());
-    println!("per core of the server: {per_core:.0} reviews/s, {:.0} us each", 1e6 / per_core);
+    let used = server.thread.used_since(before)?;
+    let per_core = most.latencies.count() as f64 / used.ran.as_secs_f64();
+    println!("as fast as possible: {:.0} reviews/s, {}", most.per_second(), most.latencies.summary());
 
     let (before, own_before) = (server.thread.used()?, own.used()?);
     let mut half = asker.at_rate(per_core / 2.0, HALF_LOAD)?;
     let (used, own_used) = (server.thread.used_since(before)?, own.used_since(own_before)?);
     report(&mut half, used, own_used);
-    let grown = resident_bytes()? as f64 - resident as f64;
-    println!("memory: {:.0} MiB, {:+.1} MiB over the run", resident as f64 / 1_048_576.0, grown / 1_048_576.0);
-    ensure!(half.unchanged == 0, "at half load, {} pods were left as they were", half.unchanged);
-    ensure!(
-        half.latencies.percentile_ms(0.99) < P99_MS,
-        "the 99th percentile is above {P99_MS} ms; the server waited {:.1} % of the time for its core",
-        share(used.waited)
-    );
-    Ok(())
+    verdict(per_core, &mut half, has_core, (resident, server.resident_bytes()?))
+}
+
+/// Gives a thread its core, and says so.
+fn is_raised(who: &str, thread: &Thread) -> bool {
+    match thread.raise() {
+        Ok(()) => {
+            println!("{who} has a core before everything else (real-time priority)");
+            true
+        }
+        Err(error) => {
+            println!("{who} shares its core, and latencies include the wait for it: {error:#}");
+            false
+        }
+    }
 }
 
 fn report(half: &mut Asked, server: Used, asker: Used) {
-    let seconds = HALF_LOAD.as_secs_f64();
-    println!("half of that: {:.0} reviews/s, {}", half.latencies.count() as f64 / seconds, half.latencies.summary());
+    println!("half of that: {:.0} reviews/s, {}", half.per_second(), half.latencies.summary());
     println!("  sent late: {}; {} found no connection free", half.late.summary(), half.crowded);
     println!("  {} pods left as they were", half.unchanged);
-    println!(
-        "  the server ran {:.1} % of the time and waited {:.1} % for its core",
-        share(server.ran),
-        share(server.waited)
-    );
-    println!("  who asks ran {:.1} % and waited {:.1} %", share(asker.ran), share(asker.waited));
+    let share = |time: std::time::Duration| 100.0 * time.div_duration_f64(half.took);
+    let percent = |used: Used| (share(used.ran), share(used.waited));
+    let ((ran, waited), (asker_ran, asker_waited)) = (percent(server), percent(asker));
+    println!("  the server ran {ran:.1} % of the time and waited {waited:.1} % for its core");
+    println!("  who asks ran {asker_ran:.1} % and waited {asker_waited:.1} %");
 }
 
-/// Of the time at half load, in percent.
-fn share(time: Duration) -> f64 {
-    100.0 * time.as_secs_f64() / HALF_LOAD.as_secs_f64()
-}
-
-fn resident_bytes() -> Result<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm")?;
-    Ok(statm.split(' ').nth(1).unwrap_or_default().parse::<u64>()? * 4096)
+fn verdict(per_core: f64, half: &mut Asked, has_core: bool, (before, after): (u64, u64)) -> Result<()> {
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| half.latencies.percentile_ms(share));
+    let mebibytes = |bytes: u64| bytes as f64 / 1_048_576.0;
+    let grown = after.saturating_sub(before);
+    println!("reviews per second and core: {per_core:.0} ({:.1} us each)", 1e6 / per_core);
+    println!("at half of that: p50 {p50:.3} ms, p99 {p99:.3} ms, p99.9 {p999:.3} ms (goal: p99 below {P99_MS} ms)");
+    println!("memory of the server: {:.1} MiB before, {:.1} MiB after", mebibytes(before), mebibytes(after));
+    ensure!(half.unchanged == 0, "at half load, {} pods were left as they were", half.unchanged);
+    ensure!(grown < FLAT_BYTES, "the server grew by {:.1} MiB", mebibytes(grown));
+    if has_core {
+        ensure!(p99 < P99_MS, "the 99th percentile is above {P99_MS} ms");
+    } else {
+        println!("not judged: without real-time priority the latencies are also the machine's");
+    }
+    Ok(())
 }

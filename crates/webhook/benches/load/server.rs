@@ -1,76 +1,57 @@
-//! The webhook's server on a thread, and so on a core, of its own.
+//! The server as who asks sees it: a process of its own.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result};
-use prometheus::Registry;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use runtime::serve::serve;
-use runtime::tls::{ServingTls, TlsFiles};
-use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-use webhook::metrics::Metrics;
-use webhook::overload::Load;
-use webhook::serve::{LIMITS, Reviews};
-use webhook::state::Settings;
 
-use crate::cluster::view;
-use crate::cores::{Thread, stay_on};
+use crate::cores::Thread;
 
-/// A running server, which ends with the process.
+/// The argument with which this program is the server.
+pub(crate) const SERVE: &str = "serve";
+const LAST_LINE: &str = "-----END CERTIFICATE-----";
+
+/// A running server, which ends when this is dropped.
 pub(crate) struct Server {
+    process: Child,
     pub(crate) address: SocketAddr,
     pub(crate) certificate: String,
+    /// The one that answers.
     pub(crate) thread: Thread,
-    _files: TempDir,
 }
 
 impl Server {
+    /// Starts it, and waits until it knows its cluster.
     pub(crate) fn start() -> Result<Self> {
-        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["webhook".to_owned()])?;
-        let files = tempfile::tempdir()?;
-        let path = |name| files.path().join(name);
-        std::fs::write(path("cert"), cert.pem())?;
-        std::fs::write(path("key"), signing_key.serialize_pem())?;
-        let tls = TlsFiles { certificate: path("cert"), private_key: path("key"), authorities: None };
-        let (started, start) = mpsc::channel();
-        std::thread::spawn(move || run(tls, &started));
-        let (address, thread) = start.recv()?.context("the server")?;
-        Ok(Self { address, certificate: cert.pem(), thread, _files: files })
+        let mut process = Command::new(std::env::current_exe()?)
+            .arg(SERVE)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the server")?;
+        let mut lines = BufReader::new(process.stdout.take().context("its output")?).lines();
+        let address = lines.next().context("the server ended")??.parse().context("its address")?;
+        let mut certificate = String::new();
+        while !certificate.contains(LAST_LINE) {
+            certificate += &lines.next().context("its certificate ended")??;
+            certificate.push('\n');
+        }
+        let thread = Thread::first_of(process.id());
+        Ok(Self { process, address, certificate, thread })
+    }
+
+    /// Memory that it has at present.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id()))?;
+        Ok(statm.split(' ').nth(1).context("the second field of statm")?.parse::<u64>()? * 4096)
     }
 }
 
-fn run(tls: TlsFiles, started: &mpsc::Sender<Result<(SocketAddr, Thread)>>) {
-    let beginning = || -> Result<_> {
-        stay_on(0)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (listener, tls) = runtime.block_on(async {
-            anyhow::Ok((TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?, ServingTls::load(tls).await?))
-        })?;
-        let address = listener.local_addr()?;
-        let (_, view) = watch::channel(view()?);
-        let reviews = Reviews {
-            view,
-            heard: None,
-            settings: Arc::new(Settings::default()),
-            metrics: Metrics::register(&Registry::new())?,
-            load: Load::default(),
-            leaving: CancellationToken::new(),
-        };
-        Ok((runtime, address, Thread::current()?, listener, tls, reviews))
-    };
-    match beginning() {
-        Ok((runtime, address, thread, listener, tls, reviews)) => {
-            started.send(Ok((address, thread))).ok();
-            runtime.block_on(async {
-                tokio::spawn(reviews.load.clone().measure());
-                serve(listener, reviews.router(), Some(tls.current()), LIMITS, CancellationToken::new()).await;
-            });
-        }
-        Err(error) => drop(started.send(Err(error))),
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nobody left to tell.
+        self.process.kill().ok();
+        self.process.wait().ok();
     }
 }

@@ -1,0 +1,55 @@
+//! The server's process: this program once more, so that its core and its memory are its own.
+
+use std::io::{Read as _, Write as _};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use prometheus::Registry;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use runtime::serve::serve;
+use runtime::tls::{ServingTls, TlsFiles};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use webhook::metrics::Metrics;
+use webhook::overload::Load;
+use webhook::serve::{LIMITS, Reviews};
+use webhook::state::Settings;
+
+use crate::cluster::view;
+use crate::cores::stay_on;
+
+/// Answers on one thread until who started it ends. Tells on standard output where, and then with which certificate.
+pub(crate) fn run() -> Result<()> {
+    std::thread::spawn(|| {
+        // There is nothing to read: this ends with the other side, and so does this process.
+        std::io::stdin().read_to_end(&mut Vec::new()).ok();
+        std::process::exit(0);
+    });
+    stay_on(0)?;
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["webhook".to_owned()])?;
+    let files = tempfile::tempdir()?;
+    let path = |name| files.path().join(name);
+    std::fs::write(path("cert"), cert.pem())?;
+    std::fs::write(path("key"), signing_key.serialize_pem())?;
+    let tls = TlsFiles { certificate: path("cert"), private_key: path("key"), authorities: None };
+    let (_known, view) = watch::channel(view()?);
+    let reviews = Reviews {
+        view,
+        heard: None,
+        settings: Arc::new(Settings::default()),
+        metrics: Metrics::register(&Registry::new())?,
+        load: Load::default(),
+        leaving: CancellationToken::new(),
+    };
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let tls = ServingTls::load(tls).await?;
+        drop(files);
+        write!(std::io::stdout(), "{}\n{}", listener.local_addr()?, cert.pem()).context("standard output")?;
+        tokio::spawn(reviews.load.clone().measure());
+        serve(listener, reviews.router(), Some(tls.current()), LIMITS, CancellationToken::new()).await;
+        Ok(())
+    })
+}
