@@ -2,13 +2,14 @@
 //! or with an object, the pod is born as it was asked for.
 
 use cluster::Autoscaler;
-use model::{Labels, Recommendation, WorkloadRef};
-use serde_json::{Value, json};
+use model::{Recommendation, WorkloadRef};
+use serde::de::IgnoredAny;
+use serde_json::json;
 
 use crate::fields::{self, Problem};
 use crate::patch::Operation;
 use crate::pod::{self, Pod, Sizing};
-use crate::review::{self, GroupKind, GroupResource, Objects, Request, RequestObjects, Review, Verdict};
+use crate::review::{self, GroupKind, GroupResource, Request, Review, Verdict};
 use crate::select::select;
 use crate::state::State;
 use crate::validate::{self, validate};
@@ -39,59 +40,57 @@ pub enum Outcome {
 }
 
 /// The answer to a review.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// What it was about.
     pub subject: Subject,
     /// What became of it.
     pub outcome: Outcome,
-    /// The `AdmissionReview` that is sent back.
-    pub review: Value,
+    /// The `AdmissionReview` that is sent back, as JSON.
+    pub body: Vec<u8>,
 }
 
 /// Answers a review, given as the body of the request.
 pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
-    let Some(request) = serde_json::from_slice(body).ok().and_then(|review: Review| review.request) else {
-        return unchanged(body);
-    };
+    // Nearly all reviews are of pods, and are read in one go.
+    let pod = read::<Pod>(body).ok().flatten().filter(|request| subject(request) == Subject::Pod);
+    if let Some(mut request) = pod {
+        let patch = pod_patch(state, &mut request).unwrap_or_default();
+        return answer(&request, Subject::Pod, &Verdict { patch, ..Verdict::default() });
+    }
+    let Ok(Some(request)) = read::<IgnoredAny>(body) else { return unchanged(body) };
     let subject = subject(&request);
-    let (verdict, status) = match subject {
-        Subject::Unknown => (Verdict::default(), None),
-        Subject::Pod => {
-            (Verdict { patch: pod_patch(state, &request, body).unwrap_or_default(), ..Verdict::default() }, None)
-        }
-        Subject::Autoscaler => {
-            let verdict = autoscaler(state, body);
-            let kind = request.original_kind.as_ref().or(request.kind.as_ref());
-            let status = fields::status(
-                kind.unwrap_or(&GroupKind::default()),
-                request.name.as_deref().unwrap_or_default(),
-                &verdict.problems,
-            );
-            (verdict, status)
-        }
+    let verdict = match subject {
+        // A pod that cannot be read stays as it is.
+        Subject::Unknown | Subject::Pod => Verdict::default(),
+        Subject::Autoscaler => autoscaler(state, body),
     };
+    answer(&request, subject, &verdict)
+}
+
+/// Admits whatever is asked for as it is, at the least expense: only the review's identifier is read.
+pub fn unchanged(body: &[u8]) -> Answer {
+    Answer { subject: Subject::Unknown, outcome: Outcome::Skipped, body: review::admitted(body) }
+}
+
+fn read<'de, O: Default + serde::Deserialize<'de>>(body: &'de [u8]) -> serde_json::Result<Option<Request<O>>> {
+    serde_json::from_slice(body).map(|review: Review<O>| review.request)
+}
+
+fn answer<O>(request: &Request<O>, subject: Subject, verdict: &Verdict) -> Answer {
+    let kind = request.original_kind.as_ref().or(request.kind.as_ref());
+    let name = request.name.as_deref().unwrap_or_default();
+    let status = fields::status(kind.unwrap_or(&GroupKind::default()), name, &verdict.problems);
     let outcome = match (status.is_some(), verdict.patch.is_empty()) {
         (true, _) => Outcome::Error,
         (false, true) => Outcome::Skipped,
         (false, false) => Outcome::Applied,
     };
     let uid = request.uid.as_deref().unwrap_or_default();
-    Answer { subject, outcome, review: review::answer(uid, &verdict, status) }
+    Answer { subject, outcome, body: review::answer(uid, verdict, status) }
 }
 
-/// Admits whatever is asked for as it is, at the least expense: only the review's identifier is read.
-pub fn unchanged(body: &[u8]) -> Answer {
-    let uid = serde_json::from_slice(body).ok().and_then(|review: Review| review.request?.uid);
-    let mut response = json!({"allowed": true});
-    if let Some(uid) = uid {
-        response["uid"] = uid.into();
-    }
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
-    Answer { subject: Subject::Unknown, outcome: Outcome::Skipped, review }
-}
-
-fn subject(request: &Request) -> Subject {
+fn subject<O>(request: &Request<O>) -> Subject {
     let Some(GroupResource { group, version, resource }) = &request.resource else { return Subject::Unknown };
     if request.sub_resource.as_ref().is_some_and(|sub| !sub.is_empty()) {
         return Subject::Unknown;
@@ -104,30 +103,25 @@ fn subject(request: &Request) -> Subject {
 }
 
 /// The patch of a pod that is being created; none where it stays as it is.
-fn pod_patch(state: &State<'_>, request: &Request, body: &[u8]) -> Option<Vec<Operation>> {
+fn pod_patch(state: &State<'_>, request: &mut Request<Pod>) -> Option<Vec<Operation>> {
     if request.operation.as_ref().is_some_and(|operation| operation != "CREATE") {
         return None;
     }
-    let mut pod = serde_json::from_slice::<Objects<Pod>>(body).ok()?.request.object?;
+    let mut pod = request.object.take()?;
     if pod.container_count() > MOST_CONTAINERS {
         return None;
     }
     // A pod that is being created has no status yet, whatever it says.
     pod.status = None;
-    let namespace = request.namespace.clone().filter(|namespace| !namespace.is_empty());
-    let namespace = namespace.or_else(|| pod.metadata.namespace.clone())?;
+    let namespace = request.namespace.take().filter(|namespace| !namespace.is_empty());
+    let namespace = namespace.or_else(|| pod.metadata.namespace.take())?;
     let owner = pod.owner()?.clone();
-    let owner = WorkloadRef {
-        api_version: owner.api_version,
-        kind: owner.kind,
-        namespace: namespace.clone(),
-        name: owner.name,
-    };
-    let labels: Labels = pod.metadata.labels.clone().unwrap_or_default().into();
+    let owner = WorkloadRef { api_version: owner.api_version, kind: owner.kind, namespace, name: owner.name };
+    let labels = pod.metadata.labels.take().unwrap_or_default();
     let autoscaler = select(state.view, &labels, &owner)?;
     let recommendation = recommendation(state, autoscaler);
     let sizing = Sizing { object: &autoscaler.object, recommendation: recommendation.as_ref() };
-    let limits = state.view.namespace_limits(&namespace);
+    let limits = state.view.namespace_limits(&owner.namespace);
     pod::patch(&pod, sizing, &limits, state.settings)
         .inspect_err(|error| tracing::warn!(autoscaler = %autoscaler.key, %error, "a pod starts as it was asked for"))
         .ok()
@@ -151,14 +145,14 @@ fn recommendation(state: &State<'_>, autoscaler: &Autoscaler) -> Option<Recommen
 
 /// What becomes of a `VerticalPodAutoscaler` that somebody writes.
 fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
-    let objects = match serde_json::from_slice::<Objects<validate::Object>>(body) {
-        Ok(objects) => objects,
+    let request = match read::<validate::Object>(body) {
+        Ok(request) => request,
         Err(error) => {
             let problems = vec![Problem::unreadable(&reason(&error))];
             return Verdict { problems, ..Verdict::default() };
         }
     };
-    let RequestObjects { object: Some(object), old_object } = objects.request else { return Verdict::default() };
+    let Some(Request { object: Some(object), old_object, .. }) = request else { return Verdict::default() };
     let has_spec = object.spec.is_some();
     let (spec, old) = (object.spec.unwrap_or_default(), old_object.map(|old| old.spec.unwrap_or_default()));
     let mut verdict = validate(&spec, old.as_ref(), state.settings.gates);

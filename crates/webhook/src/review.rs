@@ -8,16 +8,17 @@ use serde_json::Value;
 use crate::fields::Problem;
 use crate::patch::Operation;
 
-/// The part of a review that says what it is about.
+/// A review of an object that is read as `O`.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Review {
-    pub(crate) request: Option<Request>,
+#[serde(bound(deserialize = "O: Default + Deserialize<'de>"))]
+pub(crate) struct Review<O> {
+    pub(crate) request: Option<Request<O>>,
 }
 
 /// What is asked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Request {
+pub(crate) struct Request<O> {
     pub(crate) uid: Option<String>,
     pub(crate) resource: Option<GroupResource>,
     /// As the client named it, before any conversion.
@@ -28,6 +29,19 @@ pub(crate) struct Request {
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<String>,
     pub(crate) operation: Option<String>,
+    pub(crate) object: Option<O>,
+    pub(crate) old_object: Option<O>,
+}
+
+/// The part of a review by which its answer is known.
+#[derive(Debug, Deserialize)]
+struct Identified {
+    request: Option<Identity>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Identity {
+    uid: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -43,19 +57,6 @@ pub(crate) struct GroupResource {
 pub(crate) struct GroupKind {
     pub(crate) group: Option<String>,
     pub(crate) kind: Option<String>,
-}
-
-/// The part of a review that holds the objects.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Objects<T> {
-    pub(crate) request: RequestObjects<T>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct RequestObjects<T> {
-    pub(crate) object: Option<T>,
-    pub(crate) old_object: Option<T>,
 }
 
 /// `resources` of a container. A map that is absent is not the same as one that is empty.
@@ -88,7 +89,8 @@ struct Answer<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Response<'a> {
-    uid: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<&'a str>,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Value>,
@@ -101,17 +103,26 @@ struct Response<'a> {
 }
 
 /// The answer with this verdict, which is not refused where `status` is absent.
-pub(crate) fn answer(uid: &str, verdict: &Verdict, status: Option<Value>) -> Value {
+pub(crate) fn answer(uid: &str, verdict: &Verdict, status: Option<Value>) -> Vec<u8> {
     // What cannot be written is left away: the object is admitted as it is.
     let patch = (!verdict.patch.is_empty()).then(|| serde_json::to_vec(&verdict.patch).ok()).flatten();
-    let response = Response {
-        uid,
+    written(Response {
+        uid: Some(uid),
         allowed: status.is_none(),
         patch_type: patch.is_some().then_some("JSONPatch"),
         patch: patch.filter(|_| status.is_none()).map(ByteString),
         warnings: &verdict.warnings,
         status,
-    };
+    })
+}
+
+/// The answer that admits whatever is asked for. Of the review no more is read than the identifier, if it has one.
+pub(crate) fn admitted(body: &[u8]) -> Vec<u8> {
+    let uid = serde_json::from_slice(body).ok().and_then(|review: Identified| review.request?.uid);
+    written(Response { uid: uid.as_deref(), allowed: true, status: None, patch: None, patch_type: None, warnings: &[] })
+}
+
+fn written(response: Response<'_>) -> Vec<u8> {
     let answer = Answer { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response };
-    serde_json::to_value(answer).unwrap_or_default()
+    serde_json::to_vec(&answer).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 //! The HTTPS endpoint that the API server asks.
 
 mod body;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,10 +91,9 @@ async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Respo
         reviews.decide(&body)
     };
     timer.step("admit");
-    let text = answer.review.to_string();
     timer.step("build_response");
     reviews.metrics.answered(&answer, timer.total());
-    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], answer.body).into_response()
 }
 
 #[cfg(test)]
@@ -104,6 +104,9 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
+
+    /// Requests that are never sent to their end.
+    const TOO_MANY: usize = body::AWAITED + 100;
 
     fn request(body: Body) -> Request {
         let builder = Request::post("/").header(header::CONTENT_TYPE, "application/json");
@@ -122,12 +125,13 @@ mod tests {
         };
         let router = reviews.router();
         let mut open = tokio::task::JoinSet::new();
-        for _ in 0..5000 {
+        for _ in 0..TOO_MANY {
             let never = Body::from_stream(stream::pending::<Result<Bytes, std::convert::Infallible>>());
             open.spawn(router.clone().oneshot(request(never)));
         }
-        for _ in 0..200 {
-            tokio::task::yield_now().await;
+        while open.len() > body::AWAITED {
+            let refused = open.join_next().await.expect("some wait").expect("no panic").expect("an answer");
+            assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         }
         let review = json!({"request": {
             "uid": "1", "operation": "CREATE",
@@ -138,6 +142,7 @@ mod tests {
         let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
         let answer: Value = serde_json::from_slice(&body).expect("a review");
         assert_eq!(answer["response"]["allowed"], false, "{answer}");
-        assert!(open.try_join_next().is_none(), "the others are still open");
+        // It found its place without a wait, or sent away one more.
+        assert!(open.len() == body::AWAITED && open.try_join_next().is_none(), "the others are still open");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::Labels;
 use serde::Deserialize;
 
 use crate::review::Requirements;
@@ -19,7 +20,7 @@ pub(crate) struct Pod {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metadata {
     pub(crate) namespace: Option<String>,
-    pub(crate) labels: Option<BTreeMap<String, String>>,
+    pub(crate) labels: Option<Labels>,
     pub(crate) annotations: Option<BTreeMap<String, String>>,
     pub(crate) owner_references: Option<Vec<Owner>>,
 }

@@ -1,21 +1,30 @@
-//! Reads the bodies of requests, which are held in memory whole: no more than a limit each, and no more than a limit together.
+//! Reads the bodies of requests, which are held in memory whole: no more than a limit each, no more than a limit together, and no
+//! more than so many at a time.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::body::{Body, BodyDataStream};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::waiting::Waiting;
 
 /// The largest review that is read, as upstream's. The API server's own limit on objects is below it.
 pub(super) const LARGEST: usize = 5 << 20;
 /// All bodies that are held at the same time: those of several thousand usual reviews.
 const TOGETHER: usize = 64 << 20;
+/// Requests whose bodies are still to come: one for each connection. A connection may have hundreds, and each costs some memory.
+pub(super) const AWAITED: usize = 8192;
 
-/// The bodies that are held. Clones share the limit.
+/// The bodies that are held or awaited. Clones share the limits.
 #[derive(Debug, Clone)]
-pub(super) struct Bodies(Arc<Semaphore>);
+pub(super) struct Bodies {
+    held: Arc<Semaphore>,
+    awaited: Waiting,
+}
 
 /// A body, which counts until it is dropped.
 #[derive(Debug)]
@@ -34,13 +43,22 @@ pub(super) enum Refused {
 
 impl Default for Bodies {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(TOGETHER)))
+        Self { held: Arc::new(Semaphore::new(TOGETHER)), awaited: Waiting::new(AWAITED) }
     }
 }
 
 impl Bodies {
     /// Reads a body to its end.
     pub(super) async fn read(&self, body: Body) -> Result<Held, Refused> {
+        let mut reading = pin!(self.read_whole(body));
+        // Most have come with their heads.
+        if let Some(read) = reading.as_mut().now_or_never() {
+            return read;
+        }
+        self.awaited.wait(reading).await.unwrap_or(Err(Refused::TooMany))
+    }
+
+    async fn read_whole(&self, body: Body) -> Result<Held, Refused> {
         let mut held = Held { bytes: Vec::new(), counted: None };
         let mut stream: BodyDataStream = body.into_data_stream();
         while let Some(part) = stream.next().await {
@@ -49,7 +67,7 @@ impl Bodies {
                 return Err(Refused::TooLarge);
             }
             let more = u32::try_from(part.len()).map_err(|_| Refused::TooLarge)?;
-            let more = Arc::clone(&self.0).try_acquire_many_owned(more).map_err(|_| Refused::TooMany)?;
+            let more = Arc::clone(&self.held).try_acquire_many_owned(more).map_err(|_| Refused::TooMany)?;
             match &mut held.counted {
                 Some(counted) => counted.merge(more),
                 None => held.counted = Some(more),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use webhook::decide::{Outcome, Subject, unchanged};
 
-use crate::stage::{Stage, lay, patch_in, pod, pod_review};
+use crate::stage::{Answer, Stage, lay, patch_in, pod, pod_review};
 
 /// What the review is beside one of an ordinary pod, what it is about, and whether the object is changed.
 fn check(over: &Value, subject: Subject, outcome: Outcome) {
@@ -15,7 +15,7 @@ fn check(over: &Value, subject: Subject, outcome: Outcome) {
     assert_eq!(answer.review["response"]["uid"], "u-1", "{over}");
     assert_eq!(answer.review["apiVersion"], "admission.k8s.io/v1");
     assert_eq!(answer.review["kind"], "AdmissionReview");
-    assert_eq!(patch_in(&answer).is_some(), outcome == Outcome::Applied, "{over}");
+    assert_eq!(patch_in(&answer.review).is_some(), outcome == Outcome::Applied, "{over}");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_pod_that_cannot_be_read_is_admitted() {
         review["request"]["object"] = Value::Null;
         lay(&mut review, &over);
         let answer = Stage::new().autoscaler("web", &json!({})).answer(review.to_string().as_bytes());
-        assert_eq!((answer.subject, patch_in(&answer)), (Subject::Pod, None), "{over}");
+        assert_eq!((answer.subject, patch_in(&answer.review)), (Subject::Pod, None), "{over}");
     }
 }
 
@@ -63,15 +63,15 @@ fn a_body_that_is_no_review_is_admitted() {
         ["", "{", "null", "[]", "5", "{}", r#"{"request":null}"#, r#"{"request":{"uid":7}}"#, "\u{0}", "{\"a\":"]
     {
         let answer = Stage::new().answer(body.as_bytes());
-        assert_eq!((answer.subject, patch_in(&answer)), (Subject::Unknown, None), "{body}");
+        assert_eq!((answer.subject, patch_in(&answer.review)), (Subject::Unknown, None), "{body}");
     }
     let deep = "[".repeat(1 << 20);
-    assert_eq!(patch_in(&Stage::new().answer(deep.as_bytes())), None);
+    assert_eq!(patch_in(&Stage::new().answer(deep.as_bytes()).review), None);
 }
 
 #[test]
 fn what_is_not_looked_at_is_admitted_under_its_identifier() {
-    let answer = unchanged(pod_review(&pod(&json!({}))).to_string().as_bytes());
+    let answer = Answer::from(unchanged(pod_review(&pod(&json!({}))).to_string().as_bytes()));
     assert_eq!(answer.review["response"], json!({"uid": "u-1", "allowed": true}));
     assert_eq!(answer.outcome, Outcome::Skipped);
 }

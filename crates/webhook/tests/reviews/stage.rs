@@ -7,10 +7,25 @@ use cluster::{Autoscaler, Controller, LimitRange, LimitRangeItem, LimitType, Obj
 use feed::Following;
 use model::{Labels, ResourceList, Selector};
 use serde_json::{Value, json};
-use webhook::decide::{Answer, review};
+use webhook::decide::{self, Outcome, Subject, review};
 use webhook::state::{Settings, State};
 
 pub(crate) const NAMESPACE: &str = "shop";
+
+/// An answer whose text was read.
+pub(crate) struct Answer {
+    pub(crate) subject: Subject,
+    pub(crate) outcome: Outcome,
+    pub(crate) review: Value,
+    pub(crate) length: usize,
+}
+
+impl From<decide::Answer> for Answer {
+    fn from(answer: decide::Answer) -> Self {
+        let decide::Answer { subject, outcome, body } = answer;
+        Self { subject, outcome, review: serde_json::from_slice(&body).expect("a review"), length: body.len() }
+    }
+}
 
 /// What is known when a review comes.
 #[derive(Default)]
@@ -76,12 +91,12 @@ impl Stage {
 
     /// The answer to this body.
     pub(crate) fn answer(&self, body: &[u8]) -> Answer {
-        review(&State { view: &self.view, heard: self.heard.as_ref(), settings: &self.settings }, body)
+        review(&State { view: &self.view, heard: self.heard.as_ref(), settings: &self.settings }, body).into()
     }
 
     /// The patch of this pod; none where it stays as it is.
     pub(crate) fn patch(&self, pod: &Value) -> Option<Value> {
-        patch_in(&self.answer(pod_review(pod).to_string().as_bytes()))
+        patch_in(&self.answer(pod_review(pod).to_string().as_bytes()).review)
     }
 }
 
@@ -118,9 +133,9 @@ pub(crate) fn pod(resources: &Value) -> Value {
     })
 }
 
-/// The patch in an answer that admits.
-pub(crate) fn patch_in(answer: &Answer) -> Option<Value> {
-    let response = &answer.review["response"];
+/// The patch in the answer to a review that is admitted.
+pub(crate) fn patch_in(review: &Value) -> Option<Value> {
+    let response = &review["response"];
     assert_eq!(response["allowed"], true, "{response}");
     let patch = response.get("patch")?;
     assert_eq!(response["patchType"], "JSONPatch");

@@ -114,12 +114,7 @@ fn what_is_out_of_date_is_warned_of() {
 fn the_update_policy_is_filled_in_where_there_is_none() {
     let patch = |spec: &Value| {
         let response = response(spec, None, Gates::default());
-        let answer = webhook::decide::Answer {
-            subject: Subject::Autoscaler,
-            outcome: Outcome::Applied,
-            review: json!({"response": response}),
-        };
-        patch_in(&answer)
+        patch_in(&json!({"response": response}))
     };
     let filled = json!([{"op": "add", "path": "/spec/updatePolicy", "value": {"updateMode": "Recreate"}}]);
     assert_eq!(patch(&json!({})), Some(filled.clone()));
