@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Program, then what it may write, as `verb group/resource`. The same table as in the documents of the architecture:
 /// the recommender writes VPA status, VPA checkpoints, what sizing policies and effective autoscalers ask for, Events and its
 /// Lease, and never touches a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never
-/// writes a VPA; the webhook writes its registration, its certificates and its heartbeat, and never a pod; the adapter writes its
+/// writes a VPA; the webhook writes its registration, its certificates, its heartbeat and Events, and never a pod; the adapter writes its
 /// certificates, the authorities in its own `APIService` objects and events about these, and asks for reviews of its callers.
 const WRITES: &[(&str, &[&str])] = &[
     (
@@ -78,6 +78,7 @@ const WRITES: &[(&str, &[&str])] = &[
             "create /secrets",
             "create admissionregistration.k8s.io/mutatingwebhookconfigurations",
             "create coordination.k8s.io/leases",
+            "create events.k8s.io/events",
             "patch /secrets",
             "patch admissionregistration.k8s.io/mutatingwebhookconfigurations",
             "update coordination.k8s.io/leases",

@@ -12,6 +12,9 @@ const LATENCY_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.0
 /// As the library of other adapters has them (`custom-metrics-apiserver`).
 const FRESHNESS_BUCKETS: [f64; 9] = [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 
+/// With which names begin that are no other adapter's.
+pub(crate) const PREFIX: &str = "plimsoll_adapter";
+
 /// What a request was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Api {
@@ -42,7 +45,6 @@ pub struct Metrics {
     requests: IntCounterVec,
     latency: HistogramVec,
     freshness: HistogramVec,
-    ends: IntGaugeVec,
     leads_here: IntGaugeVec,
     foreign_changes: IntCounterVec,
 }
@@ -73,13 +75,6 @@ impl Metrics {
                 &FRESHNESS_BUCKETS,
                 "group",
             )?,
-            ends: IntGaugeVec::new(
-                Opts::new(
-                    "plimsoll_adapter_certificate_end_timestamp_seconds",
-                    "When certificates that are made here end, in seconds since 1970.",
-                ),
-                &["certificate"],
-            )?,
             leads_here: IntGaugeVec::new(
                 Opts::new("plimsoll_adapter_api_service_leads_here", "Whether an APIService leads to the adapter."),
                 &["name"],
@@ -95,7 +90,6 @@ impl Metrics {
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.latency.clone()))?;
         registry.register(Box::new(metrics.freshness.clone()))?;
-        registry.register(Box::new(metrics.ends.clone()))?;
         registry.register(Box::new(metrics.leads_here.clone()))?;
         registry.register(Box::new(metrics.foreign_changes.clone()))?;
         Ok(metrics)
@@ -123,11 +117,5 @@ impl Metrics {
     /// Somebody else has changed an object.
     pub fn changed_by_somebody_else(&self, name: &str) {
         self.foreign_changes.with_label_values(&[name]).inc();
-    }
-
-    /// When the adapter's own certificate and its authority end.
-    pub fn certificates_end(&self, (leaf, authority): (i64, i64)) {
-        self.ends.with_label_values(&["server"]).set(leaf);
-        self.ends.with_label_values(&["authority"]).set(authority);
     }
 }

@@ -12,7 +12,7 @@ use crate::act::Events;
 use crate::args::Args;
 use crate::decide::Providers;
 use crate::guard::Guard;
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::registration::Attendant;
 use crate::routes::Routes;
 use crate::rules::Rules;
@@ -59,7 +59,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     chassis.activity.expect_every(ATTENDANCE, Instant::now());
     let services = Api::all(chassis.client.clone());
     let events = Events::new(chassis.client.clone());
-    let attendant = Attendant { certificates, services, own, activity: chassis.activity.clone(), metrics, events };
+    let scrutiny = chassis.scrutiny(metrics::PREFIX)?;
+    let activity = chassis.activity.clone();
+    let attendant = Attendant { certificates, services, own, activity, metrics, events, scrutiny };
     chassis.tasks.spawn_until_shutdown("certificates", attendant.run());
 
     server.await;

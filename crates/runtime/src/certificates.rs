@@ -10,12 +10,16 @@
 
 mod certificate;
 mod contents;
+mod ending;
 mod issue;
+mod metrics;
 mod plan;
+mod scrutiny;
 mod secret;
 mod source;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -30,9 +34,11 @@ use certificate::Certificate;
 use contents::Contents;
 use secret::Stored;
 
+pub use metrics::CertificateMetrics;
 pub use plan::Profile;
 use plan::{Step, step};
-pub use source::{Certificates, Files, Source};
+pub use scrutiny::{Clients, Scrutiny, Trust};
+pub use source::{Certificates, Ends, Files, Source};
 
 /// Steps that one tick may take. A beginning takes two.
 const STEPS: u32 = 4;
@@ -136,13 +142,6 @@ impl ManagedTls {
     pub fn current(&self) -> CurrentServerTls {
         let current = Arc::clone(&self.current);
         Arc::new(move || current.load_full())
-    }
-
-    /// When the certificate in use and the authority in front end, in seconds since 1970.
-    pub fn ends(&self) -> (i64, i64) {
-        let Contents { authorities, chain, .. } = &self.stored.contents;
-        let end = |certificates: &[Certificate]| certificates.first().map_or(0, |certificate| certificate.not_after);
-        (end(chain), end(authorities))
     }
 
     /// Takes over what is stored. Where that cannot be served, the last certificate stays in use.

@@ -141,6 +141,11 @@ impl ServingTls {
         Self::follow(files, move |contents, files| contents.server(files, &profile)).await
     }
 
+    /// The certificates that the next handshake shows, in PEM.
+    pub fn certificate(&self) -> String {
+        String::from_utf8_lossy(&self.current.load().contents.certificate).into_owned()
+    }
+
     /// What the next handshake uses, for as long as it is asked for.
     pub fn current(&self) -> CurrentServerTls {
         let followed = self.clone();

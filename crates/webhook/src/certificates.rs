@@ -1,17 +1,16 @@
 //! Looks after the certificates, and tells the API server whom to trust: the two belong together, since no certificate may
 //! change before those who check it know its authority.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::Activity;
-use runtime::certificates::Certificates;
+use runtime::certificates::{Certificates, Clients, Scrutiny, Trust};
 
 use crate::act::configuration::{Registered, register};
-use crate::metrics::Metrics;
-use crate::registration::Registration;
+use crate::registration::{Address, CONFIGURATION, Registration};
 
 /// How often the registration is compared with what it should be where nothing seems to have changed.
 const CHECK: Duration = Duration::from_secs(15);
@@ -24,8 +23,8 @@ pub struct Attendant {
     pub registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
     /// Shows that this goes on.
     pub activity: Activity,
-    /// What is measured.
-    pub metrics: Metrics,
+    /// Sees to it that the two fit together.
+    pub scrutiny: Scrutiny,
 }
 
 impl Attendant {
@@ -38,14 +37,16 @@ impl Attendant {
         loop {
             self.activity.record(Instant::now());
             let looked = self.certificates.look(state.trusted.as_deref()).await;
-            if let Some(ends) = self.certificates.ends() {
-                self.metrics.certificates_end(ends);
-            }
             let told = state.tell(&self.certificates, self.registration.as_ref()).await;
             if told.is_ok()
                 && let Some(registered) = registered.take()
             {
                 registered();
+            }
+            let clients = state.clients(self.registration.as_ref());
+            let trust = self.scrutiny.look(&self.certificates, &clients, SystemTime::now()).await;
+            if matches!(trust, Trust::Doubted | Trust::Refused) {
+                state.checked = None;
             }
             let trouble = looked.and(told).err().map(|error| format!("{error:#}"));
             if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {
@@ -68,6 +69,17 @@ struct Told {
 }
 
 impl Told {
+    /// The API server, as far as it is known whom it trusts. Without authorities of ours it trusts those of its own machine; of these
+    /// no one signs for a Service.
+    fn clients(&self, registration: Option<&(Api<MutatingWebhookConfiguration>, Registration)>) -> Vec<Clients> {
+        let Some(((_, registration), bundle)) = registration.zip(self.trusted.as_ref()) else { return Vec::new() };
+        if bundle.is_empty() && matches!(registration.address, Address::Url(_)) {
+            return Vec::new();
+        }
+        let name = registration.address.names().into_iter().next().unwrap_or_default();
+        vec![Clients { object: CONFIGURATION.to_owned(), name, bundle: bundle.clone() }]
+    }
+
     async fn tell(
         &mut self,
         certificates: &Certificates,

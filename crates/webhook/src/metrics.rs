@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 
 use crate::decide::{Answer, Outcome, Subject};
 
@@ -13,6 +13,9 @@ const STEP_BUCKETS: [f64; 22] = [
     150.0, 240.0,
 ];
 
+/// With which names begin.
+pub(crate) const PREFIX: &str = "vpa_admission_controller";
+
 /// All metrics of the webhook. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -20,7 +23,6 @@ pub struct Metrics {
     latency: HistogramVec,
     steps: HistogramVec,
     shed: IntCounter,
-    ends: IntGaugeVec,
 }
 
 impl Metrics {
@@ -50,19 +52,11 @@ impl Metrics {
                 "vpa_admission_controller_shed_reviews_total",
                 "Reviews admitted as they were, because there was too much to do.",
             )?,
-            ends: IntGaugeVec::new(
-                Opts::new(
-                    "vpa_admission_controller_certificate_end_timestamp_seconds",
-                    "When certificates that are made here end, in seconds since 1970.",
-                ),
-                &["certificate"],
-            )?,
         };
         registry.register(Box::new(metrics.pods.clone()))?;
         registry.register(Box::new(metrics.latency.clone()))?;
         registry.register(Box::new(metrics.steps.clone()))?;
         registry.register(Box::new(metrics.shed.clone()))?;
-        registry.register(Box::new(metrics.ends.clone()))?;
         Ok(metrics)
     }
 
@@ -88,12 +82,6 @@ impl Metrics {
     /// A review was admitted as it was, because there was too much to do.
     pub fn shed(&self) {
         self.shed.inc();
-    }
-
-    /// When the webhook's own certificate and its authority end.
-    pub fn certificates_end(&self, (leaf, authority): (i64, i64)) {
-        self.ends.with_label_values(&["server"]).set(leaf);
-        self.ends.with_label_values(&["authority"]).set(authority);
     }
 
     /// Times the parts of one review.

@@ -49,6 +49,25 @@ pub enum Address {
     Url(String),
 }
 
+impl Address {
+    /// The names at which the API server asks, that of the handshake first.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::Service { namespace, name, .. } => {
+                vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}.svc.cluster.local")]
+            }
+            Self::Url(url) => {
+                let authority = url.trim_start_matches("https://").split(['/', '?']).next().unwrap_or_default();
+                let host = match authority.strip_prefix('[') {
+                    Some(rest) => rest.split(']').next().unwrap_or_default(),
+                    None => authority.split(':').next().unwrap_or_default(),
+                };
+                vec![host.to_owned()]
+            }
+        }
+    }
+}
+
 /// What the API server does without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailurePolicy {
@@ -203,6 +222,19 @@ mod tests {
             ],
         });
         serde_json::from_value(object).expect("a configuration")
+    }
+
+    #[test]
+    fn the_certificate_is_for_the_names_at_which_the_api_server_asks() {
+        let service = Address::Service { namespace: "suite".to_owned(), name: "hook".to_owned(), port: 443 };
+        assert_eq!(service.names(), ["hook.suite.svc", "hook.suite.svc.cluster.local"]);
+        for (url, expected) in [
+            ("https://vpa.example:8443/hook", "vpa.example"),
+            ("https://127.0.0.1:1", "127.0.0.1"),
+            ("https://[fd00::7]:8443", "fd00::7"),
+        ] {
+            assert_eq!(Address::Url(url.to_owned()).names(), [expected], "{url}");
+        }
     }
 
     fn check(bundle: Option<&str>, annotation: &str, expected: &str) {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::args::Args;
 use crate::certificates::Attendant;
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::overload::Load;
 use crate::registration::{FailurePolicy, Registration};
 use crate::serve::{LIMITS, Reviews};
@@ -51,7 +51,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let load = Load::default();
     chassis.tasks.spawn_until_shutdown("load", load.clone().measure());
     let tls = certificates.current();
-    let reviews = Reviews { view, heard, settings, metrics: metrics.clone(), load, leaving: chassis.shutdown.clone() };
+    let reviews = Reviews { view, heard, settings, metrics, load, leaving: chassis.shutdown.clone() };
     let server = port.serve(reviews.router(), tls, chassis.shutdown.clone(), LEAVING);
     chassis.readiness.condition("serving").ready();
 
@@ -62,7 +62,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
     let registration = registration.map(|registration| (configurations, registration));
-    let attendant = Attendant { certificates, registration, activity: chassis.activity.clone(), metrics };
+    let scrutiny = chassis.scrutiny(metrics::PREFIX)?;
+    let attendant = Attendant { certificates, registration, activity: chassis.activity.clone(), scrutiny };
     let tasks = chassis.tasks.clone();
     chassis.tasks.spawn_until_shutdown("certificates", async move {
         tokio::time::sleep(caution).await;

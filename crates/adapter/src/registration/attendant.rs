@@ -1,12 +1,12 @@
 //! Looks after the certificates, and tells the API server whom to trust: the two belong together, since no certificate may
 //! change before those who check it know its authority.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use runtime::Activity;
-use runtime::certificates::Certificates;
+use runtime::certificates::{Certificates, Scrutiny, Trust};
 
 use super::OwnService;
 use super::told::{Report, Told};
@@ -27,6 +27,8 @@ pub struct Attendant {
     pub metrics: Metrics,
     /// Where people are told.
     pub events: Events,
+    /// Sees to it that the certificates and what is trusted fit together.
+    pub scrutiny: Scrutiny,
 }
 
 /// How often the objects are looked at where somebody else looks after the authorities in them.
@@ -35,21 +37,23 @@ const LOOK: Duration = Duration::from_secs(10);
 impl Attendant {
     /// Looks after certificates and objects for ever.
     pub async fn run(mut self) {
-        let (mut said, mut told, mut looked_at) = (None, Told::default(), None::<Instant>);
+        let (mut said, mut state, mut looked_at) = (None, Told::default(), None::<Instant>);
         let report = Report { metrics: self.metrics.clone(), events: self.events.clone() };
         loop {
             self.activity.record(Instant::now());
-            let looked = self.certificates.look(told.trusted.as_deref()).await;
-            if let Some(ends) = self.certificates.ends() {
-                self.metrics.certificates_end(ends);
-            }
+            let looked = self.certificates.look(state.trusted.as_deref()).await;
             let bundle = self.certificates.bundle();
             let told = if bundle.is_none() && looked_at.is_some_and(|at| at.elapsed() < LOOK) {
                 Ok(())
             } else {
                 looked_at = Some(Instant::now());
-                told.tell(&self.services, &self.own, bundle.as_deref(), &report).await
+                state.tell(&self.services, &self.own, bundle.as_deref(), &report).await
             };
+            let clients = state.clients(&self.own);
+            let trust = self.scrutiny.look(&self.certificates, &clients, SystemTime::now()).await;
+            if matches!(trust, Trust::Doubted | Trust::Refused) {
+                looked_at = None;
+            }
             let trouble = looked.and(told).err().map(|error| format!("{error:#}"));
             if let Some(error) = trouble.as_ref().filter(|_| trouble != said) {
                 tracing::warn!(error, "certificates and APIServices stay as they are; trying on");

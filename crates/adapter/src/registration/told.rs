@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
+use runtime::certificates::Clients;
 
 use super::{OwnService, Standing, Trusted, objects, standing, writers};
 use crate::act::{self, ADOPTER, Events, MANAGER};
@@ -19,6 +20,8 @@ const REPLACE: Duration = Duration::from_mins(1);
 pub(super) struct Told {
     /// What it was last seen to trust, if it was also seen to find the adapter well.
     pub(super) trusted: Option<String>,
+    /// What each object that leads here was last seen to trust.
+    bundles: BTreeMap<String, String>,
     /// What was last said about each object.
     said: BTreeMap<String, String>,
     /// Which of them led here when last seen.
@@ -51,6 +54,7 @@ impl Told {
         report: &Report,
     ) -> anyhow::Result<()> {
         let mut seen = Vec::new();
+        self.bundles.clear();
         for name in objects() {
             let present = services.get_opt(&name).await.with_context(|| format!("cannot read APIService {name}"))?;
             let found = standing(present.as_ref(), own);
@@ -65,14 +69,28 @@ impl Told {
                     let is_put = self.put(services, &name, present, bundle, report).await?;
                     // It has not been seen to work yet.
                     let bundle = if is_put { bundle.to_owned() } else { trusted.bundle };
+                    self.bundles.insert(name, bundle.clone());
                     seen.push(Trusted { bundle, is_available: false });
                 }
-                (Standing::Ours(trusted) | Standing::Injected(trusted), _) => seen.push(trusted),
+                (Standing::Ours(trusted) | Standing::Injected(trusted), _) => {
+                    self.bundles.insert(name, trusted.bundle.clone());
+                    seen.push(trusted);
+                }
                 (Standing::Missing | Standing::Elsewhere(_) | Standing::Insecure, _) => {}
             }
         }
         self.trusted = trusted_everywhere(seen);
         Ok(())
+    }
+
+    /// The API server, once for each object by which it knows the adapter.
+    pub(super) fn clients(&self, own: &OwnService) -> Vec<Clients> {
+        let client = |(object, bundle): (&String, &String)| Clients {
+            object: object.clone(),
+            name: own.server_name(),
+            bundle: bundle.clone(),
+        };
+        self.bundles.iter().map(client).collect()
     }
 
     /// Puts authorities into an object, if it is not too soon to replace somebody else's there.

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 
+use super::certificate::Certificate;
 use super::{Managed, ManagedTls};
 use crate::tls::{CurrentServerTls, Reload, ServingProfile, ServingTls, TlsFiles};
 
@@ -51,6 +52,15 @@ pub enum Certificates {
         /// Why the files, as they are now, cannot be served.
         trouble: Option<String>,
     },
+}
+
+/// When certificates end, in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    /// That of the server.
+    pub server: Option<i64>,
+    /// The authority in front, where it is known.
+    pub authority: Option<i64>,
 }
 
 impl Source {
@@ -102,12 +112,22 @@ impl Certificates {
         matches!(self, Self::Managed(_))
     }
 
-    /// When a certificate that is made here and its authority end, in seconds since 1970.
-    pub fn ends(&self) -> Option<(i64, i64)> {
+    /// What is served, the server's own certificate first.
+    pub(super) fn chain(&self) -> Vec<Certificate> {
         match self {
-            Self::Managed(tls) => Some(tls.ends()),
-            Self::Files { .. } => None,
+            Self::Managed(tls) => tls.stored.contents.chain.clone(),
+            Self::Files { tls, .. } => Certificate::read_all(&tls.certificate()),
         }
+    }
+
+    /// When what is in use ends.
+    pub fn ends(&self) -> Ends {
+        let end = |certificates: &[Certificate]| certificates.first().map(|certificate| certificate.not_after);
+        let authorities = match self {
+            Self::Managed(tls) => tls.stored.contents.authorities.clone(),
+            Self::Files { bundle, .. } => Certificate::read_all(bundle.as_deref().unwrap_or_default()),
+        };
+        Ends { server: end(&self.chain()), authority: end(&authorities) }
     }
 
     /// How often [`Certificates::look`] is due.
@@ -122,9 +142,9 @@ impl Certificates {
     pub async fn look(&mut self, registered: Option<&str>) -> anyhow::Result<()> {
         match self {
             Self::Managed(tls) => {
-                let before = tls.ends();
+                let before = tls.stored.contents.chain.clone();
                 tls.tick(registered, SystemTime::now()).await?;
-                if tls.ends() != before {
+                if tls.stored.contents.chain != before {
                     tracing::info!("New certificate found, reloading");
                 }
             }

@@ -9,7 +9,7 @@ use kube::Api;
 use runtime::certificates::{Files, Managed, Profile, Source};
 use runtime::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
-use crate::registration::{Address, Registration};
+use crate::registration::Registration;
 
 /// Flags of the HTTPS endpoint.
 #[derive(Debug, Clone, clap::Args)]
@@ -88,44 +88,9 @@ impl ServingArgs {
             secrets: Api::<Secret>::namespaced(client, own_namespace),
             secret: certificate_secret_name,
             authority: "plimsoll webhook".to_owned(),
-            names: registration.map(|registration| names(&registration.address)).unwrap_or_default(),
+            names: registration.map(|registration| registration.address.names()).unwrap_or_default(),
             profile: Profile::default(),
             serving,
         })))
-    }
-}
-
-/// The names at which the API server asks.
-fn names(address: &Address) -> Vec<String> {
-    match address {
-        Address::Service { namespace, name, .. } => {
-            vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}.svc.cluster.local")]
-        }
-        Address::Url(url) => {
-            let authority = url.trim_start_matches("https://").split(['/', '?']).next().unwrap_or_default();
-            let host = match authority.strip_prefix('[') {
-                Some(rest) => rest.split(']').next().unwrap_or_default(),
-                None => authority.split(':').next().unwrap_or_default(),
-            };
-            vec![host.to_owned()]
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(address: &Address, expected: &[&str]) {
-        assert_eq!(names(address), expected, "{address:?}");
-    }
-
-    #[test]
-    fn the_certificate_is_for_the_names_at_which_the_api_server_asks() {
-        let service = Address::Service { namespace: "suite".to_owned(), name: "hook".to_owned(), port: 443 };
-        check(&service, &["hook.suite.svc", "hook.suite.svc.cluster.local"]);
-        check(&Address::Url("https://vpa.example:8443/hook".to_owned()), &["vpa.example"]);
-        check(&Address::Url("https://127.0.0.1:1".to_owned()), &["127.0.0.1"]);
-        check(&Address::Url("https://[fd00::7]:8443".to_owned()), &["fd00::7"]);
     }
 }

@@ -43,6 +43,12 @@ impl Objects {
         kept.iter().find(|(path, _)| path.ends_with(name)).map(|(_, kept)| kept.object.clone())
     }
 
+    /// The objects whose paths have this in them.
+    pub(crate) fn among(&self, part: &str) -> Vec<Value> {
+        let kept = self.0.lock().unwrap();
+        kept.iter().filter(|(path, _)| path.contains(part)).map(|(_, kept)| kept.object.clone()).collect()
+    }
+
     /// All versions of the object whose path ends so, from the first one on.
     pub(crate) fn versions(&self, name: &str) -> Vec<Value> {
         let kept = self.0.lock().unwrap();
@@ -89,6 +95,11 @@ async fn serve(
             let is_apply = headers["content-type"].to_str().unwrap().contains("apply");
             let by = query.get("fieldManager").map_or("", String::as_str);
             objects.write(path, is_apply, by, &serde_json::from_str(&body).unwrap())
+        }
+        Method::POST => {
+            let object: Value = serde_json::from_str(&body).unwrap();
+            let name = object["metadata"]["name"].as_str().unwrap();
+            objects.write(&format!("{path}/{name}"), true, "", &object)
         }
         _ => Err(StatusCode::METHOD_NOT_ALLOWED),
     };

@@ -12,7 +12,6 @@ use anyhow::{Context as _, Result, ensure};
 use eventually::{Pace, eventually};
 use k8s_openapi::ByteString;
 use kube::Api;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use runtime::certificates::{Files, Managed, Profile, Source};
 use runtime::tls::{ServingProfile, TlsFiles};
 use serde_json::Value;
@@ -23,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use webhook::registration::CONFIGURATION;
 use webhook::serve::LIMITS;
 
+use crate::authority::Authority;
 use crate::client::{Connection, trusting};
 use crate::objects::Objects;
 use crate::running::{NAME, Replica};
@@ -187,28 +187,6 @@ impl Mounted {
     }
 }
 
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
-}
-
-impl Authority {
-    fn new(name: &str) -> Result<Self> {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate()?;
-        let pem = params.self_signed(&key)?.pem();
-        Ok(Self { issuer: Issuer::new(params, key), pem })
-    }
-
-    fn issue(&self) -> Result<(String, String)> {
-        let key = KeyPair::generate()?;
-        let certificate = CertificateParams::new([NAME.to_owned()])?.signed_by(&key, &self.issuer)?;
-        Ok((certificate.pem(), key.serialize_pem()))
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_swapped_under_load() -> Result<()> {
     let objects = Objects::default();
@@ -217,7 +195,7 @@ async fn files_are_swapped_under_load() -> Result<()> {
         symlink(Path::new("..data").join(name), mounted.path(name))?;
     }
     let mut authority = Authority::new("first")?;
-    let (certificate, key) = authority.issue()?;
+    let (certificate, key) = authority.issue(None)?;
     mounted.put(&certificate, &key, &authority.pem)?;
     let files = TlsFiles { certificate: mounted.path("cert"), private_key: mounted.path("key"), authorities: None };
     let files =
@@ -242,7 +220,7 @@ async fn files_are_swapped_under_load() -> Result<()> {
             let (old_certificate, old_key) = (old("cert")?, old("key")?);
             mounted.put(&old_certificate, &old_key, &both)?;
             bundle_becomes(&both).await?;
-            let (certificate, key) = next.issue()?;
+            let (certificate, key) = next.issue(None)?;
             mounted.put(&certificate, &key, &both)?;
             let connector = trusting(&next.pem)?;
             let is_served = async || Connection::open(address, NAME, &connector).await.map(drop);

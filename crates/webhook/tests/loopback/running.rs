@@ -6,10 +6,11 @@ use std::sync::Arc;
 use anyhow::Result;
 use cluster::View;
 use kube::Api;
+use kube::runtime::events::Recorder;
 use prometheus::Registry;
-use runtime::Activity;
-use runtime::certificates::Source;
+use runtime::certificates::{CertificateMetrics, Scrutiny, Source};
 use runtime::serve::{Limits, serve};
+use runtime::{Activity, Readiness};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -29,19 +30,21 @@ pub(crate) const NAME: &str = "vpa-webhook.suite.svc";
 /// One replica; it ends when dropped.
 pub(crate) struct Replica {
     pub(crate) address: SocketAddr,
+    /// What is measured about its certificates.
+    pub(crate) registry: Registry,
+    pub(crate) readiness: Readiness,
     tasks: Vec<AbortHandle>,
 }
 
 impl Replica {
     pub(crate) async fn start(source: Source, objects: &Objects, limits: Limits) -> Result<Self> {
         let certificates = source.get().await?;
-        let metrics = Metrics::register(&Registry::new())?;
         let (_, view) = watch::channel(View::default());
         let reviews = Reviews {
             view,
             heard: None,
             settings: Arc::new(Settings::default()),
-            metrics: metrics.clone(),
+            metrics: Metrics::register(&Registry::new())?,
             load: Load::default(),
             leaving: CancellationToken::new(),
         };
@@ -50,9 +53,16 @@ impl Replica {
         let tls = Some(certificates.current());
         let server = tokio::spawn(serve(listener, reviews.router(), tls, limits, CancellationToken::new()));
         let registration = Some((Api::all(objects.client()), registration()));
-        let attendant = Attendant { certificates, registration, activity: Activity::default(), metrics };
+        let (registry, readiness) = (Registry::new(), Readiness::default());
+        let scrutiny = Scrutiny::new(
+            readiness.condition("certificate"),
+            CertificateMetrics::register(&registry, "test")?,
+            Recorder::new(objects.client(), "webhook".into()),
+            ("suite", "webhook-0"),
+        );
+        let attendant = Attendant { certificates, registration, activity: Activity::default(), scrutiny };
         let attending = tokio::spawn(attendant.run(|| ()));
-        Ok(Self { address, tasks: vec![server.abort_handle(), attending.abort_handle()] })
+        Ok(Self { address, registry, readiness, tasks: vec![server.abort_handle(), attending.abort_handle()] })
     }
 }
 

@@ -1,0 +1,49 @@
+//! When people should hear that a certificate ends which is not replaced here: whoever looks after it should have done so by then.
+
+use std::time::Duration;
+
+use super::certificate::Certificate;
+
+/// The last part of its time.
+const SHARE: i64 = 5;
+/// No longer than that.
+const MOST: Duration = Duration::from_hours(14 * 24);
+
+/// Whether `certificate` is that near to its end at `now`, in seconds since 1970, or beyond it.
+///
+/// cert-manager replaces certificates when a third of their time is left.
+pub(super) fn is_near(certificate: &Certificate, now: i64) -> bool {
+    let Certificate { not_before, not_after, .. } = certificate;
+    let share = not_after.saturating_sub(*not_before) / SHARE;
+    let before = share.min(i64::try_from(MOST.as_secs()).unwrap_or(i64::MAX));
+    now >= not_after.saturating_sub(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::super::issue;
+    use super::*;
+
+    fn check(validity: Duration, left: Duration, expected: bool) {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
+        let made = issue::authority("shop", now, validity, None).expect("an authority");
+        let certificate = made.authority.certificate;
+        let left = i64::try_from(left.as_secs()).expect("a time");
+        assert_eq!(is_near(&certificate, certificate.not_after - left), expected, "{left} s of {validity:?}");
+    }
+
+    #[test]
+    fn people_hear_of_an_end_in_time_but_not_too_early() {
+        let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
+        check(day * 90, day * 30, false);
+        check(day * 90, day * 15, false);
+        check(day * 90, day * 13, true);
+        check(day * 3650, day * 15, false);
+        check(day * 3650, day * 13, true);
+        check(day, hour * 8, false);
+        check(day, hour * 4, true);
+        check(day, Duration::ZERO, true);
+    }
+}

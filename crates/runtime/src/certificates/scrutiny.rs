@@ -1,0 +1,272 @@
+//! Looks at the certificate that is served as clients would, and says what is wrong: in the log, in the readiness report and by a
+//! metric; and by an event where a certificate is about to end that is not replaced here.
+
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::jiff::Timestamp;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+
+use super::certificate::Certificate;
+use super::ending::is_near;
+use super::metrics::CertificateMetrics;
+use super::source::Certificates;
+use super::trust::refusal;
+use crate::chassis::Chassis;
+use crate::health::Condition;
+use crate::leading::{hostname, own_namespace};
+
+/// An end that comes near is told so often.
+const DAY: Duration = Duration::from_hours(24);
+/// When it could not be told.
+const RETRY: Duration = Duration::from_hours(1);
+
+/// Clients of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clients {
+    /// The object by which they know the server.
+    pub object: String,
+    /// The name at which they ask.
+    pub name: String,
+    /// What that object was last seen to have them trust, in PEM.
+    pub bundle: String,
+}
+
+/// What clients think of the certificate that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Nobody knows.
+    Unknown,
+    /// They take it.
+    Given,
+    /// They would refuse it if what is known of them were true still: it should be looked at anew.
+    Doubted,
+    /// They refuse it.
+    Refused,
+}
+
+/// Looks at the certificate that is served.
+pub struct Scrutiny {
+    condition: Condition,
+    metrics: CertificateMetrics,
+    events: Recorder,
+    /// The object of events.
+    about: ObjectReference,
+    /// What clients thought at the last look, and why.
+    found: (Trust, String),
+    /// When an end that comes near is to be told next.
+    next: Option<SystemTime>,
+}
+
+impl Chassis {
+    /// A scrutiny whose events are about this program's pod, and whose metrics' names begin so.
+    pub fn scrutiny(&self, prefix: &str) -> anyhow::Result<Scrutiny> {
+        let reporter = Reporter { controller: format!("plimsoll-{}", self.program.name), instance: None };
+        let events = Recorder::new(self.client.clone(), reporter);
+        let condition = self.readiness.condition("certificate");
+        let metrics = CertificateMetrics::register(&self.registry, prefix)?;
+        Ok(Scrutiny::new(condition, metrics, events, (&own_namespace(), &hostname()?)))
+    }
+}
+
+impl Scrutiny {
+    /// Says what is found by `condition`, which it never lets fail: a server that is not trusted is of no use to those whom it keeps
+    /// away either. Events are about the pod of this namespace and name.
+    pub fn new(
+        condition: Condition,
+        metrics: CertificateMetrics,
+        events: Recorder,
+        (namespace, pod): (&str, &str),
+    ) -> Self {
+        condition.ready();
+        let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            namespace: Some(namespace.to_owned()),
+            name: Some(pod.to_owned()),
+            ..ObjectReference::default()
+        };
+        Self { condition, metrics, events, about, found: (Trust::Unknown, String::new()), next: None }
+    }
+
+    /// Looks at the certificate in use, and says what is new.
+    pub async fn look(&mut self, certificates: &Certificates, clients: &[Clients], now: SystemTime) -> Trust {
+        let chain = certificates.chain();
+        if let Some(leaf) = chain.first().filter(|_| !certificates.are_managed()) {
+            self.tell_of_end(leaf, now).await;
+        }
+        let refused = clients.iter().find_map(|Clients { object, name, bundle }| {
+            refusal(&chain, bundle, name, now).map(|why| format!("as {object} has it: {why}"))
+        });
+        let trust = match (&refused, self.found.0) {
+            (None, _) if clients.is_empty() => Trust::Unknown,
+            (None, _) => Trust::Given,
+            (Some(_), Trust::Doubted | Trust::Refused) => Trust::Refused,
+            (Some(_), Trust::Unknown | Trust::Given) => Trust::Doubted,
+        };
+        self.say(trust, refused.unwrap_or_default());
+        self.metrics.set(certificates.ends(), trust);
+        trust
+    }
+
+    fn say(&mut self, trust: Trust, why: String) {
+        match (trust, self.found.0) {
+            (Trust::Refused, before) if before != Trust::Refused || self.found.1 != why => {
+                tracing::warn!(why, "the API server does not trust the certificate that is served");
+                self.condition.ready_but(format!("not trusted, {why}"));
+            }
+            (Trust::Given | Trust::Unknown, Trust::Refused) => {
+                tracing::info!("nothing is known against the certificate that is served any more");
+                self.condition.ready();
+            }
+            _ => {}
+        }
+        self.found = (trust, why);
+    }
+
+    /// At most once a day.
+    async fn tell_of_end(&mut self, leaf: &Certificate, now: SystemTime) {
+        let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        if !is_near(leaf, i64::try_from(seconds).unwrap_or(i64::MAX)) || self.next.is_some_and(|next| now < next) {
+            return;
+        }
+        let end = Timestamp::from_second(leaf.not_after).unwrap_or(Timestamp::MAX);
+        let note = format!(
+            "The certificate that is served is good until {end}. It comes from files, and is not replaced here."
+        );
+        tracing::warn!(%end, "the certificate that is served ends, and it is not replaced here");
+        let event = Event {
+            type_: EventType::Warning,
+            reason: "CertificateEnds".to_owned(),
+            note: Some(note),
+            action: "Serve".to_owned(),
+            secondary: None,
+        };
+        let told = self.events.publish(&event, &self.about).await;
+        if let Err(error) = &told {
+            tracing::debug!(%error, "cannot write an event");
+        }
+        self.next = now.checked_add(if told.is_ok() { DAY } else { RETRY });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use prometheus::Registry;
+
+    use super::super::{Files, Source, issue};
+    use super::*;
+    use crate::health::Readiness;
+    use crate::tls::{ServingProfile, TlsFiles};
+
+    const NAME: &str = "webhook.shop.svc";
+
+    struct Stage {
+        readiness: Readiness,
+        registry: Registry,
+        scrutiny: Scrutiny,
+        /// How many events were written.
+        events: Arc<AtomicUsize>,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let (readiness, registry) = (Readiness::default(), Registry::new());
+            let events = Arc::new(AtomicUsize::new(0));
+            let written = Arc::clone(&events);
+            let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+                written.fetch_add(1, Ordering::Relaxed);
+                async {
+                    Ok::<_, Infallible>(http::Response::new(axum::body::Body::from(
+                        "{\"metadata\":{},\"eventTime\":null}",
+                    )))
+                }
+            });
+            let recorder = Recorder::new(kube::Client::new(service, "shop"), "webhook".into());
+            let metrics = CertificateMetrics::register(&registry, "test").unwrap();
+            let scrutiny = Scrutiny::new(readiness.condition("certificate"), metrics, recorder, ("shop", "webhook-0"));
+            Self { readiness, registry, scrutiny, events }
+        }
+
+        /// Values by the ends of their names.
+        fn gauge(&self, name: &str) -> Option<f64> {
+            let families = self.registry.gather();
+            let family = families.iter().find(|family| family.name().ends_with(name))?;
+            Some(family.get_metric().first()?.get_gauge().get_value())
+        }
+
+        async fn check(
+            &mut self,
+            certificates: &Certificates,
+            bundle: Option<&str>,
+            now: SystemTime,
+            expected: (Trust, Option<f64>),
+        ) {
+            let client =
+                |bundle: &str| Clients { object: "it".to_owned(), name: NAME.to_owned(), bundle: bundle.to_owned() };
+            let clients: Vec<_> = bundle.into_iter().map(client).collect();
+            let trust = self.scrutiny.look(certificates, &clients, now).await;
+            assert_eq!((trust, self.gauge("_trusted")), expected);
+        }
+    }
+
+    fn authority(now: SystemTime) -> issue::Pair {
+        issue::authority("shop", now, DAY * 100, None).unwrap().authority
+    }
+
+    async fn files(folder: &Path, authority: &issue::Pair, now: SystemTime) -> Certificates {
+        let leaf = issue::leaf((&authority.certificate, &authority.key), &[NAME.to_owned()], now, DAY * 20).unwrap();
+        let path = |name: &str, text: &str| {
+            std::fs::write(folder.join(name), text).unwrap();
+            folder.join(name)
+        };
+        let files = TlsFiles {
+            certificate: path("cert", &leaf.certificate.pem),
+            private_key: path("key", &leaf.key),
+            authorities: None,
+        };
+        let files = Files { files, authorities: None, follow: true, serving: ServingProfile::default() };
+        Source::Files(files).get().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_the_api_server_does_not_trust_is_said_once_that_is_sure() {
+        let (folder, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
+        let (own, other) = (authority(now), authority(now));
+        let certificates = files(folder.path(), &own, now).await;
+        let (own, other) = (own.certificate.pem, other.certificate.pem);
+        let mut stage = Stage::new();
+        stage.check(&certificates, None, now, (Trust::Unknown, None)).await;
+        stage.check(&certificates, Some(&own), now, (Trust::Given, Some(1.0))).await;
+        stage.check(&certificates, Some(&other), now, (Trust::Doubted, Some(1.0))).await;
+        assert_eq!(stage.readiness.report(), "[+]certificate ok\n");
+        stage.check(&certificates, Some(&other), now, (Trust::Refused, Some(0.0))).await;
+        let why = "not trusted, as it has it: none of the trusted authorities signed it";
+        assert_eq!(stage.readiness.report(), format!("[+]certificate ok: {why}\n"));
+        stage.check(&certificates, Some(&own), now, (Trust::Given, Some(1.0))).await;
+        assert_eq!(stage.readiness.report(), "[+]certificate ok\n");
+        stage.check(&certificates, None, now, (Trust::Unknown, None)).await;
+        assert_eq!(stage.events.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn an_end_that_comes_near_is_told_once_a_day() {
+        let (folder, begin) = (tempfile::tempdir().unwrap(), SystemTime::now());
+        let certificates = files(folder.path(), &authority(begin), begin).await;
+        let mut stage = Stage::new();
+        for (hours, expected) in
+            [(0, 0), (15 * 24, 0), (17 * 24, 1), (17 * 24 + 1, 1), (18 * 24 - 1, 1), (18 * 24, 2), (30 * 24, 3)]
+        {
+            stage.scrutiny.look(&certificates, &[], begin + Duration::from_hours(hours)).await;
+            assert_eq!(stage.events.load(Ordering::Relaxed), expected, "after {hours} hours");
+        }
+        let end = begin + DAY * 20;
+        let seconds = end.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        assert_eq!(stage.gauge("_end_timestamp_seconds"), Some(seconds as f64));
+    }
+}
