@@ -38,6 +38,8 @@ pub(crate) struct Asked {
     pub(crate) took: Duration,
     /// From when a review was due to its answer.
     pub(crate) latencies: Latencies,
+    /// The 99th percentile of each round, in milliseconds.
+    pub(crate) p99_by_round: Vec<f64>,
     /// By how much reviews were sent late although a connection was free for them: the asker's own fault, part of the latencies.
     pub(crate) late: Latencies,
     /// Reviews that found no connection free when they were due.
@@ -47,6 +49,16 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Adds one round.
+    fn add(&mut self, mut round: Self) {
+        self.took += round.took;
+        self.p99_by_round.push(round.latencies.percentile_ms(0.99));
+        self.latencies.append(round.latencies);
+        self.late.append(round.late);
+        self.crowded += round.crowded;
+        self.unchanged += round.unchanged;
+    }
+
     /// Answers, by the time of the rounds.
     pub(crate) fn per_second(&self) -> f64 {
         self.latencies.count() as f64 / self.took.as_secs_f64()
@@ -95,9 +107,10 @@ impl Asker {
         let mut asked = Asked::default();
         for round in 0..rounds {
             std::thread::sleep(PAUSE);
-            let begin = Instant::now();
-            self.ask(due(round, begin), &mut asked)?;
-            asked.took += begin.elapsed();
+            let (begin, mut answered) = (Instant::now(), Asked::default());
+            self.ask(due(round, begin), &mut answered)?;
+            answered.took = begin.elapsed();
+            asked.add(answered);
         }
         Ok(asked)
     }

@@ -11,6 +11,10 @@ impl Latencies {
         self.0.push(latency);
     }
 
+    pub(crate) fn append(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
