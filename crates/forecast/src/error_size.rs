@@ -51,14 +51,13 @@ impl ErrorSize {
         }
     }
 
-    /// Takes in an error.
-    pub(crate) fn add(&mut self, slot: usize, error: f64) {
+    /// Takes in an error at a time of day.
+    pub(crate) fn add(&mut self, time: usize, error: f64) {
         let error = error.abs();
         self.usual.add(self.keep_usual, error);
         self.half_day.add(self.keep_half_day, error);
         self.hour.add(self.keep_hour, error);
         self.day.add(self.keep_day, error);
-        let time = slot % self.times.len();
         if let Some((sum, count)) = self.times.get_mut(time) {
             *sum = self.keep_visit as f32 * *sum + error as f32;
             *count = self.keep_visit as f32 * *count + 1.0;
@@ -66,10 +65,10 @@ impl ErrorSize {
     }
 
     /// The mean error within an hour of that time of day.
-    fn around(&self, slot: usize) -> Option<f64> {
+    fn around(&self, time: usize) -> Option<f64> {
         let times = self.times.len();
         let reach = self.per_hour.min(times / 2);
-        let first = (slot % times + times - reach) % times;
+        let first = if time < reach { time + times - reach } else { time - reach };
         let (mut sum, mut count) = (0.0, 0.0);
         let until_end = (2 * reach + 1).min(times - first);
         let parts = [&self.times[first..first + until_end], &self.times[..2 * reach + 1 - until_end]];
@@ -85,11 +84,11 @@ impl ErrorSize {
         self.day.mean()
     }
 
-    /// What an error at that slot may be measured against; none before the first error.
-    pub(crate) fn sizes(&self, slot: usize) -> Option<[f64; SIZES]> {
+    /// What an error at that time of day may be measured against; none before the first error.
+    pub(crate) fn sizes(&self, time: usize) -> Option<[f64; SIZES]> {
         let usual = self.usual.mean()?;
         let little = FLOOR_SHARE * usual + self.floor;
-        let around = self.around(slot).unwrap_or(usual) + little;
+        let around = self.around(time).unwrap_or(usual) + little;
         let hour = self.hour.mean()? + little;
         Some([usual + self.floor, self.half_day.mean()? + little, around, (hour * around).sqrt()])
     }

@@ -13,19 +13,35 @@ pub(crate) const REGRESSION: usize = 6;
 /// One value for each, in the order last, day, week, median, blend, level, regression; none where the history is too short for it.
 pub(crate) type Opinions = [Option<f64>; EXPERTS];
 
+/// What was at a time of day on the days before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Earlier {
+    day: f64,
+    week: Option<f64>,
+    median: f64,
+    mean: f64,
+}
+
+impl Earlier {
+    /// For a slot at most a day ahead; none where there was no day before.
+    pub(crate) fn new(seasons: &Seasons, target: Place) -> Option<Self> {
+        let day = seasons.days_before(target, 1)?;
+        let profile = seasons.profile(target);
+        let week = seasons.days_before(target, 7);
+        Some(Self { day, week, median: f64::from(profile.median), mean: f64::from(profile.mean) })
+    }
+}
+
 /// What each says of a slot at most a day ahead, all but the regression.
-pub(crate) fn opinions(seasons: &Seasons, last: f64, level: f64, target: Place) -> Opinions {
+pub(crate) fn opinions(earlier: Option<&Earlier>, last: f64, level: f64) -> Opinions {
     let mut opinions = [None; EXPERTS];
     opinions[0] = Some(last);
-    let Some(day) = seasons.days_before(target, 1) else { return opinions };
-    let profile = seasons.profile(target);
-    let week = seasons.days_before(target, 7);
+    let Some(&Earlier { day, week, median, mean }) = earlier else { return opinions };
     opinions[1] = Some(day);
     opinions[2] = week;
-    let median = f64::from(profile.median);
     opinions[3] = Some(median);
     opinions[4] = Some(week.map_or(f64::midpoint(day, median), |week| (day + week + median) / 3.0));
-    opinions[5] = Some(f64::from(profile.mean) * level);
+    opinions[5] = Some(mean * level);
     opinions
 }
 

@@ -4,11 +4,11 @@ use jiff::{SignedDuration, Timestamp};
 use model::Series;
 
 use crate::grid::Grid;
-use crate::horizon::{Horizon, Range, Saying};
+use crate::horizon::{Come, Horizon, Range, Saying};
 use crate::outcome::{Forecast, NotForecast, NotObserved, Part};
 use crate::quantiles::Said;
 use crate::recent::Recent;
-use crate::seasons::{DAYS, Seasons};
+use crate::seasons::{DAYS, Place, Seasons};
 
 /// Unit in which values are kept: this share of the mean of the first day.
 const UNIT_SHARE: f64 = 0.2;
@@ -141,13 +141,11 @@ impl Forecaster {
         let value = value.map(|value| (value / self.unit).clamp(-LARGEST, LARGEST));
         let Some(stored) = value.or_else(|| self.seasons.substitute()) else { return };
         let asinh = stored.asinh();
-        for horizon in &mut self.horizons {
-            match value {
-                Some(value) => horizon.judge(&self.seasons, value, asinh),
-                None => horizon.skip(&self.seasons),
-            }
-        }
         if let Some(value) = value {
+            let come = Come::new(&self.seasons, value, asinh);
+            for horizon in &mut self.horizons {
+                horizon.judge(&self.seasons, &come);
+            }
             self.measured += 1;
             self.range = Range { least: self.range.least.min(value), largest: self.range.largest.max(value) };
         }
@@ -167,7 +165,7 @@ impl Forecaster {
         let horizon =
             longer.min_by_key(|horizon| horizon.slots).ok_or(NotForecast::Horizon { seconds: ahead_seconds })?;
         self.check_history(horizon.slots)?;
-        let target = (self.seasons.len() + slots).saturating_sub(1);
+        let target = self.seasons.ahead(slots).ok_or_else(|| self.too_little(horizon.slots))?;
         let saying = horizon.say(&self.seasons, &self.recent, self.range, target);
         let said = horizon.quantiles(&self.seasons, self.range, target, saying.forecast);
         self.published(&saying, &said, target).ok_or_else(|| self.too_little(horizon.slots))
@@ -193,11 +191,11 @@ impl Forecaster {
         }
     }
 
-    fn published(&self, saying: &Saying, said: &Said, slot: usize) -> Option<Forecast> {
+    fn published(&self, saying: &Saying, said: &Said, place: Place) -> Option<Forecast> {
         let [p90, p95, p99] = said.quantiles()?.map(|value| value * self.unit);
         let expected = saying.forecast * self.unit;
         Some(Forecast {
-            from: self.time(slot)?,
+            from: self.time(place.slot)?,
             length: SignedDuration::from_secs(i64::from(self.grid.slot_seconds)),
             as_of: self.time(self.seasons.len())?,
             expected,
@@ -243,7 +241,8 @@ mod tests {
         let mut forecaster = Forecaster::empty(grid, &[1, 12, 288], mean, 0);
         slots[..=target - ahead].iter().for_each(|value| forecaster.push(*value));
         let horizon = forecaster.horizons.iter().find(|horizon| horizon.slots == ahead).expect("planned");
-        let saying = horizon.say(&forecaster.seasons, &forecaster.recent, forecaster.range, target);
+        let place = forecaster.seasons.ahead(ahead).expect("not before the first");
+        let saying = horizon.say(&forecaster.seasons, &forecaster.recent, forecaster.range, place);
         let found = saying.forecast * forecaster.unit;
         assert!((found - expected).abs() <= tolerance * expected, "{target}, {ahead} ahead: {found} for {expected}");
     }

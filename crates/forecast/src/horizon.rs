@@ -1,12 +1,12 @@
 //! Forecasts of one horizon: seven opinions, weighted by how wrong each was at this horizon, and quantiles around them.
 
 use crate::do_no_harm::DoNoHarm;
-use crate::experts::{EXPERTS, Opinions, REGRESSION, features, opinions};
+use crate::experts::{EXPERTS, Earlier, Opinions, REGRESSION, features, opinions};
 use crate::grid::Grid;
 use crate::quantiles::{Quantiles, Said};
 use crate::recent::Recent;
 use crate::regression::{FEATURES, Regression};
-use crate::seasons::Seasons;
+use crate::seasons::{Place, Seasons};
 use crate::trust::{Speed, Trust, normalised};
 
 const LARGEST_ASINH: f64 = 12.0;
@@ -40,33 +40,57 @@ pub(crate) struct Saying {
     pub(crate) forecast: f64,
     mixed: f64,
     pub(crate) weights: [f64; EXPERTS],
-    told: Told,
+}
+
+/// What has come in the next slot, before it is stored, and what is known of it from earlier days.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Come {
+    place: Place,
+    value: f64,
+    /// In asinh, from the profile.
+    deviation: f64,
+    earlier: Option<Earlier>,
+}
+
+impl Come {
+    pub(crate) fn new(seasons: &Seasons, value: f64, asinh: f64) -> Self {
+        let place = seasons.next();
+        let deviation = asinh - f64::from(seasons.profile(place).mean_asinh);
+        Self { place, value, deviation, earlier: Earlier::new(seasons, place) }
+    }
 }
 
 /// What the regression was told of a slot, and what it said.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     features: [f32; FEATURES],
+    deviation: f64,
+    value: f64,
+}
+
+/// What the opinions on a slot that has not been yet rest on. Those that follow from values alone are made again when it comes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    level: f32,
+    is_told: bool,
+    features: [f32; FEATURES],
     deviation: f32,
     value: f32,
 }
 
-/// What was said of a slot that has not been yet. Opinions that follow from values alone are made again when it comes.
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    is_said: bool,
-    is_told: bool,
+/// What was said of a slot that has not been yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Statement {
     forecast: f32,
     mixed: f32,
-    level: f32,
-    told: Told,
+    quantiles: Said,
 }
 
 /// Forecasts so many slots ahead.
 #[derive(Clone, Debug)]
 pub(crate) struct Horizon {
     pub(crate) slots: usize,
-    /// Every so many slots the regression is solved, and quantiles are said and judged. Those in between differ little.
+    /// Every so many slots the regression is solved, and forecast and quantiles are said and judged. Those in between differ little.
     every: usize,
     /// A day ahead the last value is yesterday's, and the present deviates as the wanted slot does. So where these errors are lent to a
     /// nearer slot, yesterday stands for the last value, and the profile for the regression.
@@ -75,13 +99,12 @@ pub(crate) struct Horizon {
     trust: Trust<EXPERTS, 3>,
     do_no_harm: Option<DoNoHarm>,
     quantiles: Quantiles,
+    /// Of the next slot and those after it, in a ring.
     pending: Vec<Pending>,
-    said: Vec<Said>,
+    /// Where in the ring the next slot is.
+    next: usize,
+    statements: Vec<Statement>,
 }
-
-const NOT_TOLD: Told = Told { features: [0.0; FEATURES], deviation: 0.0, value: 0.0 };
-const NOT_SAID: Pending =
-    Pending { is_said: false, is_told: false, forecast: 0.0, mixed: 0.0, level: 0.0, told: NOT_TOLD };
 
 impl Horizon {
     /// `floor` is the least error that counts.
@@ -102,55 +125,45 @@ impl Horizon {
             trust: Trust::new(speeds, 3, floor),
             do_no_harm: is_long.then(|| DoNoHarm::new(grid, every, floor)),
             quantiles: Quantiles::new(grid, slots, every, floor),
-            pending: vec![NOT_SAID; slots + 1],
-            said: vec![Said::default(); slots / every + 2],
+            pending: vec![Pending::default(); slots],
+            next: 0,
+            statements: vec![Statement::default(); slots / every + 2],
         }
     }
 
     /// Memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.pending) + size_of_val(&*self.said) + self.quantiles.bytes()
+        size_of::<Self>() + size_of_val(&*self.pending) + size_of_val(&*self.statements) + self.quantiles.bytes()
     }
 
     /// Judges what was said of the next slot, before it is stored.
-    pub(crate) fn judge(&mut self, seasons: &Seasons, actual: f64, asinh: f64) {
-        let slot = seasons.len();
-        let place = slot % self.pending.len();
-        let pending = std::mem::replace(&mut self.pending[place], NOT_SAID);
-        let Some(last) = slot.checked_sub(self.slots).and_then(|origin| seasons.value(origin)) else { return };
-        if !pending.is_said {
-            return;
-        }
-        let here = seasons.place(slot);
-        let mut opinions = opinions(seasons, last, f64::from(pending.level), here);
+    pub(crate) fn judge(&mut self, seasons: &Seasons, come: &Come) {
+        let origin = seasons.shifted(come.place, -(self.slots as isize));
+        let Some(last) = origin.and_then(|origin| seasons.value(origin)) else { return };
+        let pending = &self.pending[self.next];
+        let mut opinions = opinions(come.earlier.as_ref(), last, f64::from(pending.level));
         if pending.is_told {
-            opinions[REGRESSION] = Some(f64::from(pending.told.value));
-            let deviation = asinh - f64::from(seasons.profile(here).mean_asinh);
-            self.regression.learn(&pending.told.features, f64::from(pending.told.deviation), deviation);
+            opinions[REGRESSION] = Some(f64::from(pending.value));
+            self.regression.learn(&pending.features, f64::from(pending.deviation), come.deviation);
         }
         for (which, opinion) in opinions.iter().enumerate() {
             if let Some(opinion) = opinion {
-                self.trust.add(which, (actual - opinion).abs());
+                self.trust.add(which, (come.value - opinion).abs());
             }
         }
-        if let Some(place) = self.said_place(slot) {
+        if let Some(place) = self.statement_place(come.place.slot) {
+            let statement = &self.statements[place];
             if let Some(do_no_harm) = &mut self.do_no_harm {
-                do_no_harm.judge(&opinions, f64::from(pending.mixed), actual);
+                do_no_harm.judge(&opinions, f64::from(statement.mixed), come.value);
             }
-            let error = actual - f64::from(pending.forecast);
-            self.quantiles.judge(&self.said[place], slot, actual, error);
+            let error = come.value - f64::from(statement.forecast);
+            self.quantiles.judge(&statement.quantiles, come.place.time, come.value, error);
         }
     }
 
-    /// Where the quantiles of a slot are kept, for one of which they are.
-    fn said_place(&self, slot: usize) -> Option<usize> {
-        slot.is_multiple_of(self.every).then(|| slot / self.every % self.said.len())
-    }
-
-    /// Forgets what was said of the next slot, which is missing.
-    pub(crate) fn skip(&mut self, seasons: &Seasons) {
-        let place = seasons.len() % self.pending.len();
-        self.pending[place] = NOT_SAID;
+    /// Where the statement of a slot is kept, if one is made of it.
+    fn statement_place(&self, slot: usize) -> Option<usize> {
+        slot.is_multiple_of(self.every).then(|| slot / self.every % self.statements.len())
     }
 
     /// Learns from what was judged, and says what comes so many slots after the newest one.
@@ -159,40 +172,52 @@ impl Horizon {
         if newest.is_multiple_of(self.every) {
             self.regression.solve();
         }
-        let target = newest + self.slots;
-        let saying = self.say(seasons, recent, range, target);
-        let place = target % self.pending.len();
-        self.pending[place] = Pending {
-            is_said: true,
-            is_told: recent.profile.is_some(),
-            forecast: saying.forecast as f32,
-            mixed: saying.mixed as f32,
-            level: recent.level() as f32,
-            told: saying.told,
-        };
-        if let Some(place) = self.said_place(target) {
-            self.said[place] = self.quantiles(seasons, range, target, saying.forecast);
+        let Some(target) = seasons.ahead(self.slots) else { return };
+        let told = self.tell(seasons, recent, range, target);
+        let pending = Pending { level: recent.level() as f32, ..Pending::default() };
+        // The place in the ring where the newest slot was: the ring is as long as the horizon.
+        self.pending[self.next] = told.as_ref().map_or(pending, |told| Pending {
+            is_told: true,
+            features: told.features,
+            deviation: told.deviation as f32,
+            value: told.value as f32,
+            ..pending
+        });
+        self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
+        if let Some(place) = self.statement_place(target.slot) {
+            let saying = self.mix(seasons, recent, range, target, told.as_ref());
+            self.statements[place] = Statement {
+                forecast: saying.forecast as f32,
+                mixed: saying.mixed as f32,
+                quantiles: self.quantiles(seasons, range, target, saying.forecast),
+            };
         }
     }
 
     /// What comes at a slot at most a day ahead.
-    pub(crate) fn say(&self, seasons: &Seasons, recent: &Recent, range: Range, target: usize) -> Saying {
-        let there = seasons.place(target);
-        let mut opinions = opinions(seasons, recent.last, recent.level(), there);
+    pub(crate) fn say(&self, seasons: &Seasons, recent: &Recent, range: Range, target: Place) -> Saying {
+        let told = self.tell(seasons, recent, range, target);
+        self.mix(seasons, recent, range, target, told.as_ref())
+    }
+
+    /// What the regression says of it; nothing on the first day.
+    fn tell(&self, seasons: &Seasons, recent: &Recent, range: Range, target: Place) -> Option<Told> {
+        let features = self.regression.counted(features(seasons, recent, target)?);
+        let is_lent = self.is_day && target.slot + 1 != seasons.len() + self.slots;
+        let deviation = if is_lent { 0.0 } else { self.regression.predict(&features) };
+        let asinh = f64::from(seasons.profile(target).mean_asinh) + deviation;
+        let value = range.floor(sinh(asinh.clamp(-LARGEST_ASINH, LARGEST_ASINH)));
+        Some(Told { features, deviation, value })
+    }
+
+    /// All opinions on it, and what they are together.
+    fn mix(&self, seasons: &Seasons, recent: &Recent, range: Range, target: Place, told: Option<&Told>) -> Saying {
+        let earlier = Earlier::new(seasons, target);
+        let mut opinions = opinions(earlier.as_ref(), recent.last, recent.level());
         if self.is_day {
             opinions[0] = opinions[1].or(opinions[0]);
         }
-        let mut told = NOT_TOLD;
-        if let Some(features) = features(seasons, recent, there) {
-            told.features = self.regression.counted(features);
-            let is_lent = self.is_day && target + 1 != seasons.len() + self.slots;
-            let deviation = if is_lent { 0.0 } else { self.regression.predict(&told.features) };
-            told.deviation = deviation as f32;
-            let asinh = f64::from(seasons.profile(there).mean_asinh) + deviation;
-            let value = range.floor(sinh(asinh.clamp(-LARGEST_ASINH, LARGEST_ASINH)));
-            told.value = value as f32;
-            opinions[REGRESSION] = Some(value);
-        }
+        opinions[REGRESSION] = told.map(|told| told.value);
         let weights = self.weights(&opinions);
         let mix = |weights: [f64; EXPERTS]| {
             let parts = opinions.iter().zip(weights).map(|(opinion, weight)| opinion.unwrap_or_default() * weight);
@@ -200,13 +225,13 @@ impl Horizon {
         };
         let mixed = mix(weights);
         let replacement = self.do_no_harm.as_ref().and_then(|guard| guard.replacement(&opinions));
-        let Some(which) = replacement else { return Saying { forecast: mixed, mixed, weights, told } };
+        let Some(which) = replacement else { return Saying { forecast: mixed, mixed, weights } };
         let weights = std::array::from_fn(|part| f64::from(u8::from(part == which)));
-        Saying { forecast: mix(weights), mixed, weights, told }
+        Saying { forecast: mix(weights), mixed, weights }
     }
 
     /// The quantiles of a slot with this forecast.
-    pub(crate) fn quantiles(&self, seasons: &Seasons, range: Range, target: usize, forecast: f64) -> Said {
+    pub(crate) fn quantiles(&self, seasons: &Seasons, range: Range, target: Place, forecast: f64) -> Said {
         self.quantiles.say(seasons, target, forecast, (range.largest, range.width()))
     }
 

@@ -8,7 +8,7 @@ use crate::adaptive_level::AdaptiveLevel;
 use crate::error_size::{ErrorSize, SIZES};
 use crate::grid::Grid;
 use crate::score_histogram::ScoreHistogram;
-use crate::seasons::{LARGEST, Seasons};
+use crate::seasons::{LARGEST, Place, Seasons};
 use crate::trust::{Speed, Trust};
 
 /// The shares.
@@ -76,8 +76,8 @@ impl Quantiles {
         self.size.bytes() + self.scores.iter().map(ScoreHistogram::bytes).sum::<usize>()
     }
 
-    /// Judges what was said of a slot, whose forecast was wrong by `error`.
-    pub(crate) fn judge(&mut self, said: &Said, slot: usize, actual: f64, error: f64) {
+    /// Judges what was said of a slot at that time of day, whose forecast was wrong by `error`.
+    pub(crate) fn judge(&mut self, said: &Said, time: usize, actual: f64, error: f64) {
         if said.has_sizes {
             for (scores, size) in self.scores.iter_mut().zip(said.sizes) {
                 scores.add(error / f64::from(size), &self.shares);
@@ -96,13 +96,13 @@ impl Quantiles {
         if let (Some(level), Some(quantiles)) = (&mut self.level, said.quantiles()) {
             self.shares = level.judge(quantiles.map(|quantile| actual > quantile));
         }
-        self.size.add(slot, error);
+        self.size.add(time, error);
     }
 
-    /// What to say of a slot with this forecast; `newest` is the last slot that was stored. `range` is how far the values seen lie apart.
-    pub(crate) fn say(&self, seasons: &Seasons, target: usize, forecast: f64, range: (f64, f64)) -> Said {
+    /// What to say of a slot with this forecast. `range` is the largest value seen, and how far all lie apart.
+    pub(crate) fn say(&self, seasons: &Seasons, target: Place, forecast: f64, range: (f64, f64)) -> Said {
         let mut said = Said::default();
-        let Some(sizes) = self.size.sizes(target) else { return said };
+        let Some(sizes) = self.size.sizes(target.time) else { return said };
         said.has_sizes = true;
         said.sizes = sizes.map(|size| size as f32);
         for (recipe, (size, scores)) in sizes.into_iter().zip(&self.scores).enumerate() {
@@ -141,11 +141,11 @@ impl Quantiles {
     }
 
     /// Large values around the time of day of a slot, in the last seven days.
-    fn past(&self, seasons: &Seasons, target: usize) -> Option<[f64; SHARES.len()]> {
+    fn past(&self, seasons: &Seasons, target: Place) -> Option<[f64; SHARES.len()]> {
         let mut largest = [f32::NEG_INFINITY; LARGEST];
         let mut count = 0;
         for place in self.places {
-            let Some(slot) = target.checked_add_signed(place) else { continue };
+            let Some(slot) = seasons.shifted(target, place) else { continue };
             count += days_into(seasons, slot, &mut largest);
         }
         (count >= FEWEST).then(|| {
@@ -158,7 +158,7 @@ impl Quantiles {
 }
 
 /// Merges a time of day of the seven days before a slot into the largest; how many days there were.
-fn days_into(seasons: &Seasons, slot: usize, largest: &mut [f32; LARGEST]) -> usize {
+fn days_into(seasons: &Seasons, slot: Place, largest: &mut [f32; LARGEST]) -> usize {
     let mut add = |value: f32| {
         let mut value = value;
         for place in largest.iter_mut() {
@@ -167,7 +167,6 @@ fn days_into(seasons: &Seasons, slot: usize, largest: &mut [f32; LARGEST]) -> us
             }
         }
     };
-    let slot = seasons.place(slot);
     // A profile holds for a slot that is at most a day ahead. Yesterday of a later one has not been yet.
     if seasons.days_before(slot, 1).is_some() {
         let profile = seasons.profile(slot);

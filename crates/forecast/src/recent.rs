@@ -68,7 +68,7 @@ impl Recent {
     /// Takes in the next slot, before it is stored among the seasons.
     pub(crate) fn push(&mut self, seasons: &Seasons, value: f64, asinh: f64) {
         self.last = value;
-        let slot = seasons.place(seasons.len());
+        let slot = seasons.next();
         let Some(yesterday) = seasons.asinh_days_before(slot, 1) else { return };
         let profile = seasons.profile(slot);
         let (mean, usual) = (f64::from(profile.mean), f64::from(profile.mean_asinh));

@@ -28,10 +28,10 @@ pub(crate) struct Profile {
 }
 
 /// A slot by day and time of day.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
-    slot: usize,
-    time: usize,
+    pub(crate) slot: usize,
+    pub(crate) time: usize,
     day: usize,
 }
 
@@ -42,8 +42,7 @@ pub(crate) struct Seasons {
     values: Vec<[f32; DAYS]>,
     asinh: Vec<[f32; DAYS]>,
     profiles: Vec<Profile>,
-    /// The next slot.
-    next: usize,
+    next: Place,
 }
 
 impl Seasons {
@@ -53,7 +52,7 @@ impl Seasons {
             values: vec![[0.0; DAYS]; per_day],
             asinh: vec![[0.0; DAYS]; per_day],
             profiles: vec![Profile::default(); per_day],
-            next: 0,
+            next: Place::default(),
         }
     }
 
@@ -64,24 +63,44 @@ impl Seasons {
 
     /// How many slots were stored.
     pub(crate) fn len(&self) -> usize {
+        self.next.slot
+    }
+
+    /// The slot after the newest one.
+    pub(crate) fn next(&self) -> Place {
         self.next
     }
 
-    /// Where a slot lies. Found once, since divisions are dear.
-    pub(crate) fn place(&self, slot: usize) -> Place {
-        Place { slot, time: slot % self.per_day, day: slot / self.per_day }
+    /// The slot so many after another, or before it, at most a day; none before the first. Places follow from each other without division.
+    pub(crate) fn shifted(&self, place: Place, slots: isize) -> Option<Place> {
+        let slot = place.slot.checked_add_signed(slots)?;
+        let per_day = self.per_day as isize;
+        let time = place.time as isize + slots;
+        let (time, day) = if time < 0 {
+            (time + per_day, place.day - 1)
+        } else if time < per_day {
+            (time, place.day)
+        } else {
+            (time - per_day, place.day + 1)
+        };
+        Some(Place { slot, time: time as usize, day })
     }
 
-    /// The value of a slot that was stored; none before the first, after the last, and beyond fourteen days.
-    pub(crate) fn value(&self, slot: usize) -> Option<f64> {
-        self.days_before(self.place(slot), 0)
+    /// The slot that comes so many after the newest one, at most a day.
+    pub(crate) fn ahead(&self, slots: usize) -> Option<Place> {
+        self.shifted(self.next, slots as isize - 1)
+    }
+
+    /// The value of a slot that was stored; none after the last, and beyond fourteen days.
+    pub(crate) fn value(&self, place: Place) -> Option<f64> {
+        self.days_before(place, 0)
     }
 
     /// The day among those kept that lies so many days before a place.
     fn kept_day(&self, place: Place, days: usize) -> Option<usize> {
         let day = place.day.checked_sub(days)?;
         let slot = place.slot - days * self.per_day;
-        (slot < self.next && slot + DAYS * self.per_day >= self.next).then_some(day % DAYS)
+        (slot < self.next.slot && slot + DAYS * self.per_day >= self.next.slot).then_some(day % DAYS)
     }
 
     /// The value so many days before a place.
@@ -101,14 +120,13 @@ impl Seasons {
 
     /// What to store for the next slot when it is missing: last week's value, else yesterday's, else the one before; none at the start.
     pub(crate) fn substitute(&self) -> Option<f64> {
-        let before = || self.value(self.next.checked_sub(1)?);
-        let next = self.place(self.next);
-        self.days_before(next, WEEK).or_else(|| self.days_before(next, 1)).or_else(before)
+        let before = || self.value(self.shifted(self.next, -1)?);
+        self.days_before(self.next, WEEK).or_else(|| self.days_before(self.next, 1)).or_else(before)
     }
 
     /// Stores the value of the next slot, and its asinh.
     pub(crate) fn store(&mut self, value: f64, asinh: f64) {
-        let (time, day) = (self.next % self.per_day, self.next / self.per_day);
+        let Place { slot, time, day } = self.next;
         self.values[time][day % DAYS] = value as f32;
         self.asinh[time][day % DAYS] = asinh as f32;
         let days = WEEK.min(day + 1);
@@ -131,6 +149,7 @@ impl Seasons {
             mean_asinh: asinh / count,
             largest,
         };
-        self.next += 1;
+        let is_last = time + 1 == self.per_day;
+        self.next = Place { slot: slot + 1, time: if is_last { 0 } else { time + 1 }, day: day + usize::from(is_last) };
     }
 }
