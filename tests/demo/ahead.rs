@@ -1,8 +1,6 @@
 //! The third step: a workload whose load rises each day at the same time is scaled before that. Prometheus has five days of its CPU; the
 //! recommender forecasts the next hour, the adapter serves that, and the control plane's own autoscaler acts on it.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::eventually;
 use e2e::remote_write::{DailyCpu, Receiver};
@@ -11,7 +9,6 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use sandbox::Sandbox;
-use tokio::time::{Instant, sleep};
 
 use crate::observe::NAMESPACE;
 use crate::replicas::Seen;
@@ -28,8 +25,6 @@ const BUSY: i64 = 6 * 3600;
 /// Cores of all pods together.
 const LOW: f64 = 0.02;
 const HIGH: f64 = 0.28;
-/// Pause between two looks.
-const POLL: Duration = Duration::from_millis(500);
 
 pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
     let rise = Timestamp::now().as_second() / 60 * 60 + AHEAD;
@@ -40,22 +35,19 @@ pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
     );
     stage::apply(sandbox, "tests/demo/checkout.yaml").await?;
     println!("  {}  ehpa/{WORKLOAD} is made, from tests/demo/checkout.yaml", time());
-    let started = Instant::now();
-    let mut last = Seen::now(client, WORKLOAD, NATIVE).await?;
-    let first = last.replicas;
-    println!("  {}  {}", time(), last.sentence());
-    loop {
+    let first = Seen::now(client, WORKLOAD, NATIVE).await?.replicas;
+    let mut told = String::new();
+    let last = eventually("it is scaled", PATIENCE, async || {
         let seen = Seen::now(client, WORKLOAD, NATIVE).await?;
-        if seen.sentence() != last.sentence() {
-            println!("  {}  {}", time(), seen.sentence());
+        let sentence = seen.sentence();
+        if sentence != told {
+            println!("  {}  {sentence}", time());
+            told.clone_from(&sentence);
         }
-        last = seen;
-        if last.is_settled() {
-            break;
-        }
-        ensure!(started.elapsed() < PATIENCE, "waited {PATIENCE:?} until it is scaled: {}", last.sentence());
-        sleep(POLL).await;
-    }
+        ensure!(seen.is_settled(), "{sentence}");
+        Ok(seen)
+    })
+    .await?;
     let minutes = (rise - Timestamp::now().as_second()) / 60;
     ensure!(minutes > 0 && last.replicas > first, "it was not scaled before the rise");
     let percent = last.measured_percent.context("the CPU of its pods is known")?;

@@ -2,6 +2,8 @@
 //! test, and waiting on conditions instead of sleeping.
 
 mod address;
+mod asking;
+mod authority;
 mod certificates;
 mod control_plane;
 pub mod deployed;
@@ -16,6 +18,8 @@ mod watching;
 
 pub use self::eventually::eventually;
 pub use address::free_address;
+pub use asking::{Asked, while_asked};
+pub use authority::{Authority, Issued};
 pub use certificates::{FEED_SERVER, feed_certificates};
 pub use control_plane::{another, another_with_prometheus, is_established, program, repository, shared};
 pub use following::{Follow, follow};

@@ -1,12 +1,10 @@
 //! Authority and certificate of two adapters are replaced while they are asked through the API server: no question fails.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::{Replica, replicas_of, scrape};
-use e2e::eventually;
+use e2e::{eventually, while_asked};
 use futures::future::try_join_all;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -14,9 +12,6 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
 
 use super::stage::{ADAPTER, PATIENCE, Stage, refused};
 
@@ -37,14 +32,13 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
     ensure!(replicas.len() == 2, "{replicas:?}");
     let ends = ends(&replicas).await?;
 
-    let (stop, asked) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
-    let mut clients = JoinSet::new();
+    let mut clients = Vec::new();
     for number in 0..CLIENTS {
         let (client, path) = (stage.sandbox()?.client().await?, path(&stage.namespace, number));
-        clients.spawn(ask(client, path, stop.clone(), Arc::clone(&asked)));
+        clients.push(async move || question(&client, &path).await);
     }
-    let replaced = async {
-        some_more(&asked).await?;
+    while_asked(INTERVAL, clients, async |asked| {
+        asked.some_more().await?;
         // With an authority whose key is lost, no further certificate can be made: there has to be another authority.
         let lost = Patch::Merge(json!({"data": {"caKey.pem": null}}));
         secrets.patch(SECRET, &PatchParams::default(), &lost).await?;
@@ -61,22 +55,16 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
             Ok(())
         })
         .await?;
-        some_more(&asked).await?;
+        asked.some_more().await?;
         // So many at once need connections that are not open yet.
         try_join_all((0..AT_ONCE).map(|number| {
             let (client, path) = (stage.client.clone(), path(&stage.namespace, number));
             async move { question(&client, &path).await }
         }))
         .await?;
-        anyhow::Ok(())
-    }
-    .await;
-    stop.cancel();
-    for client in clients.join_all().await {
-        client?;
-    }
-    replaced?;
-    eprintln!("{} questions were answered", asked.load(Ordering::Relaxed));
+        Ok(())
+    })
+    .await?;
 
     let now = Pair::read(&secrets).await?;
     let services: Api<APIService> = Api::all(stage.client.clone());
@@ -127,18 +115,6 @@ fn path(namespace: &str, number: usize) -> String {
     if number.is_multiple_of(2) { api.to_owned() } else { format!("{api}/namespaces/{namespace}/nothing") }
 }
 
-async fn ask(client: Client, path: String, stop: CancellationToken, asked: Arc<AtomicUsize>) -> Result<()> {
-    let mut ticks = interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !stop.is_cancelled() {
-        ticks.tick().await;
-        let before = asked.load(Ordering::Relaxed);
-        question(&client, &path).await.with_context(|| format!("after {before} questions"))?;
-        asked.fetch_add(1, Ordering::Relaxed);
-    }
-    Ok(())
-}
-
 /// The adapter itself must answer, with what it has or with what it says where it has nothing.
 async fn question(client: &Client, path: &str) -> Result<()> {
     if path.contains("/namespaces/") {
@@ -149,14 +125,4 @@ async fn question(client: &Client, path: &str) -> Result<()> {
     let list: Value = client.request(http::Request::get(path).body(Vec::new())?).await?;
     ensure!(list["kind"] == "APIResourceList", "{list}");
     Ok(())
-}
-
-/// Waits until many more questions are answered.
-async fn some_more(asked: &AtomicUsize) -> Result<()> {
-    let enough = asked.load(Ordering::Relaxed) + 10 * CLIENTS;
-    eventually("more questions are answered", PATIENCE, async || {
-        ensure!(asked.load(Ordering::Relaxed) >= enough, "not yet");
-        Ok(())
-    })
-    .await
 }

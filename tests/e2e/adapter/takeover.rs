@@ -1,13 +1,11 @@
 //! `external.metrics.k8s.io` is taken over from another provider and given back, and all the while every question for a metric of that one
 //! has its answer.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::{all_ready, metric, replicas_of, scrape};
-use e2e::eventually;
+use e2e::{Authority, Issued, eventually, while_asked};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
@@ -15,11 +13,8 @@ use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::stage::{ADAPTER, PATIENCE, Stage, available};
 use e2e::remote_write::{Labels, Receiver};
@@ -55,23 +50,14 @@ struct Takeover<'a> {
     services: Api<APIService>,
     /// Of the other provider.
     authority: String,
-    certificate: String,
-    key: String,
+    issued: Issued,
 }
 
 impl<'a> Takeover<'a> {
     fn new(stage: &'a Stage) -> Result<Self> {
-        let mut params = CertificateParams::new([])?;
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate()?;
-        let authority = params.self_signed(&key)?;
-        let issuer = Issuer::new(params, key);
-        let key = KeyPair::generate()?;
-        let name = format!("other-adapter.{SYSTEM}.svc");
-        let certificate = CertificateParams::new([name])?.signed_by(&key, &issuer)?;
-        let services = Api::all(stage.client.clone());
-        let (certificate, key) = (certificate.pem(), key.serialize_pem());
-        Ok(Self { stage, services, authority: authority.pem(), certificate, key })
+        let authority = Authority::new("other")?;
+        let issued = authority.issue(&format!("other-adapter.{SYSTEM}.svc"))?;
+        Ok(Self { stage, services: Api::all(stage.client.clone()), authority: authority.pem(), issued })
     }
 
     async fn run(&self) -> Result<()> {
@@ -88,28 +74,22 @@ impl<'a> Takeover<'a> {
         self.refused("it belongs to the Helm release other").await?;
         ensure!(self.services.get(EXTERNAL).await?.spec == old.spec, "it was changed all the same");
 
-        let (stop, asked) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
-        let mut clients = JoinSet::new();
+        let mut clients = Vec::new();
         for _ in 0..CLIENTS {
-            clients.spawn(ask(self.stage.sandbox()?.client().await?, path.clone(), stop.clone(), Arc::clone(&asked)));
+            let (client, path) = (self.stage.sandbox()?.client().await?, path.as_str());
+            clients.push(async move || question(&client, path).await);
         }
-        let there_and_back = async {
-            some_more(&asked).await?;
+        while_asked(INTERVAL, clients, async |asked| {
+            asked.some_more().await?;
             self.command(&["adopt", "--force"]).await?;
             ensure!(self.leads_to().await? == "plimsoll-adapter");
-            some_more(&asked).await?;
+            asked.some_more().await?;
             let routed = self.routed().await?;
             ensure!(routed > 0.0, "the other provider was not asked by way of the adapter");
             self.command(&["release"]).await?;
-            some_more(&asked).await
-        }
-        .await;
-        stop.cancel();
-        for client in clients.join_all().await {
-            client?;
-        }
-        there_and_back?;
-        eprintln!("{} questions were answered", asked.load(Ordering::Relaxed));
+            asked.some_more().await
+        })
+        .await?;
 
         let now = self.services.get(EXTERNAL).await?;
         assert_eq!((now.spec, now.metadata.annotations), (old.spec, old.metadata.annotations));
@@ -130,7 +110,7 @@ impl<'a> Takeover<'a> {
         let secrets: Api<Secret> = Api::namespaced(self.stage.client.clone(), SYSTEM);
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other-adapter-tls"},
-            "stringData": {"tls.crt": self.certificate, "tls.key": self.key},
+            "stringData": {"tls.crt": self.issued.certificate.pem(), "tls.key": self.issued.key.serialize_pem()},
         });
         secrets.patch("other-adapter-tls", &PatchParams::apply("e2e").force(), &Patch::Apply(secret)).await?;
         let file = e2e::repository().join("tests/e2e/adapter/other.yaml");
@@ -242,29 +222,8 @@ impl<'a> Takeover<'a> {
     }
 }
 
-async fn ask(client: Client, path: String, stop: CancellationToken, asked: Arc<AtomicUsize>) -> Result<()> {
-    let mut ticks = tokio::time::interval(INTERVAL);
-    while !stop.is_cancelled() {
-        ticks.tick().await;
-        let before = asked.load(Ordering::Relaxed);
-        question(&client, &path).await.with_context(|| format!("after {before} questions"))?;
-        asked.fetch_add(1, Ordering::Relaxed);
-    }
-    Ok(())
-}
-
 async fn question(client: &Client, path: &str) -> Result<()> {
     let list: Value = client.request(http::Request::get(path).body(Vec::new())?).await?;
     ensure!(list["items"][0]["value"] == "7", "{list}");
     Ok(())
-}
-
-/// Waits until many more questions are answered.
-async fn some_more(asked: &AtomicUsize) -> Result<()> {
-    let enough = asked.load(Ordering::Relaxed) + 10 * CLIENTS;
-    eventually("more questions are answered", PATIENCE, async || {
-        ensure!(asked.load(Ordering::Relaxed) >= enough, "not yet");
-        Ok(())
-    })
-    .await
 }

@@ -1,12 +1,12 @@
 //! The webhook as it is deployed: two replicas behind a Service, with certificates that nobody looks after.
 
+use std::cell::Cell;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::Replica;
-use e2e::{another, deployed, eventually, kubectl_in, repository};
+use e2e::{another, deployed, eventually, kubectl_in, repository, while_asked};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client, Config};
@@ -14,7 +14,6 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use sandbox::Component;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use super::room::{PATIENCE, Room, is_resized};
 
@@ -83,42 +82,21 @@ async fn kill_and_await_restart(client: &Client, replica: &Replica) -> Result<()
 /// Makes pods in dry runs before, while and after something `happens`; gives how many were not resized.
 async fn lost_while(room: &Room, happens: impl AsyncFnOnce() -> Result<()>) -> Result<usize> {
     let pod = room.pod_of_workload().await?;
-    let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let mut makers = JoinSet::new();
-    for _ in 0..AT_ONCE {
-        let (pod, pods, stop, made) = (pod.clone(), room.pods.clone(), Arc::clone(&stop), Arc::clone(&made));
-        makers.spawn(async move {
-            let dry = PostParams { dry_run: true, ..PostParams::default() };
-            let mut lost = 0;
-            while !stop.load(Ordering::Relaxed) {
-                lost += usize::from(!is_resized(&pods.create(&dry, &pod).await?));
-                made.fetch_add(1, Ordering::Relaxed);
-            }
-            anyhow::Ok(lost)
-        });
-    }
-    let many_more = async || {
-        let enough = made.load(Ordering::Relaxed) + 10 * AT_ONCE;
-        eventually("many pods are made", PATIENCE, async || {
-            ensure!(made.load(Ordering::Relaxed) >= enough, "not yet");
-            Ok(())
-        })
-        .await
+    let lost = Cell::new(0);
+    let make = async || {
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        if !is_resized(&room.pods.create(&dry, &pod).await?) {
+            lost.set(lost.get() + 1);
+        }
+        Ok(())
     };
-    let happened = async {
-        many_more().await?;
+    while_asked(Duration::ZERO, vec![&make; AT_ONCE], async |asked| {
+        asked.some_more().await?;
         happens().await?;
-        many_more().await
-    }
-    .await;
-    stop.store(true, Ordering::Relaxed);
-    let mut all_lost = 0;
-    for lost in makers.join_all().await {
-        all_lost += lost?;
-    }
-    happened?;
-    eprintln!("{} pods were made", made.load(Ordering::Relaxed));
-    Ok(all_lost)
+        asked.some_more().await
+    })
+    .await?;
+    Ok(lost.get())
 }
 
 /// A client of one replica, as the API server is one.

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use e2e::{Authority, Issued};
 
 const FILES: [&str; 3] = ["serverCert.pem", "serverKey.pem", "caCert.pem"];
 
@@ -35,17 +35,11 @@ impl Mounted {
     /// Puts a new authority and a certificate of it in place, in one step.
     pub(crate) fn replace(&mut self) -> Result<()> {
         self.revision += 1;
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, format!("authority {}", self.revision));
-        let key = KeyPair::generate()?;
-        let authority = params.self_signed(&key)?.pem();
-        let issuer = Issuer::new(params, key);
-        let key = KeyPair::generate()?;
-        let certificate = CertificateParams::new([self.address.ip().to_string()])?.signed_by(&key, &issuer)?.pem();
+        let authority = Authority::new(&format!("authority {}", self.revision))?;
+        let Issued { certificate, key } = authority.issue(&self.address.ip().to_string())?;
         let revision = format!("..{}", self.revision);
         std::fs::create_dir(self.path(&revision))?;
-        for (name, text) in FILES.iter().zip([certificate, key.serialize_pem(), authority]) {
+        for (name, text) in FILES.iter().zip([certificate.pem(), key.serialize_pem(), authority.pem()]) {
             std::fs::write(self.path(&revision).join(name), text)?;
         }
         symlink(&revision, self.path("..next"))?;

@@ -1,0 +1,99 @@
+//! Clients that ask again and again while something happens.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::future::{join, join_all};
+use tokio::time::{Instant, sleep_until};
+
+use crate::eventually;
+
+/// Many more questions are answered within this time, also on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// What is asked meanwhile.
+#[derive(Debug)]
+pub struct Asked {
+    clients: usize,
+    answered: Cell<usize>,
+    is_enough: Cell<bool>,
+}
+
+/// Lets each client ask, from the beginning of one question to that of its next so much time at least, until what `happens` has happened.
+/// No question may fail.
+pub async fn while_asked<C>(
+    every: Duration,
+    clients: Vec<C>,
+    happens: impl AsyncFnOnce(&Asked) -> Result<()>,
+) -> Result<()>
+where
+    C: AsyncFn() -> Result<()>,
+{
+    let asked = Asked { clients: clients.len(), answered: Cell::new(0), is_enough: Cell::new(false) };
+    let asking = join_all(clients.iter().map(|client| asked.by(every, client)));
+    let happening = async {
+        let happened = happens(&asked).await;
+        asked.is_enough.set(true);
+        happened
+    };
+    let (answers, happened) = join(asking, happening).await;
+    answers.into_iter().collect::<Result<()>>()?;
+    happened?;
+    eprintln!("{} questions were answered", asked.answered.get());
+    Ok(())
+}
+
+impl Asked {
+    /// Waits until many more questions are answered.
+    pub async fn some_more(&self) -> Result<()> {
+        let enough = self.answered.get() + 10 * self.clients;
+        eventually("more questions are answered", PATIENCE, async || {
+            let answered = self.answered.get();
+            ensure!(answered >= enough, "{answered} instead of {enough}");
+            Ok(())
+        })
+        .await
+    }
+
+    async fn by(&self, every: Duration, client: &impl AsyncFn() -> Result<()>) -> Result<()> {
+        while !self.is_enough.get() {
+            let next = Instant::now() + every;
+            let before = self.answered.get();
+            client().await.with_context(|| format!("after {before} questions"))?;
+            self.answered.set(self.answered.get() + 1);
+            sleep_until(next).await;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn all_ask_until_it_has_happened() {
+        let counts = [Cell::new(0), Cell::new(0)];
+        let client = |count| {
+            async move || {
+                let count: &Cell<usize> = count;
+                count.set(count.get() + 1);
+                Ok(())
+            }
+        };
+        let clients = counts.iter().map(client).collect();
+        let asked = while_asked(Duration::from_millis(1), clients, async |asked| asked.some_more().await);
+        asked.await.expect("none fails");
+        let [first, second] = counts.map(Cell::into_inner);
+        assert!(first > 0 && second > 0 && first + second >= 20, "{first} {second}");
+    }
+
+    #[tokio::test]
+    async fn a_question_that_fails_is_told_of() {
+        let asked = while_asked(Duration::from_millis(1), vec![async || bail!("gone")], async |_| Ok(()));
+        assert_eq!(format!("{:#}", asked.await.unwrap_err()), "after 0 questions: gone");
+    }
+}

@@ -1,0 +1,7 @@
+//! The conventions that a compiler does not check.
+
+mod arrows;
+mod documents;
+mod metadata;
+mod repository;
+mod sources;
