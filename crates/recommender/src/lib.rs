@@ -33,6 +33,8 @@ mod predict;
 mod run;
 pub mod schedulable;
 mod serve;
+#[cfg(test)]
+mod shop;
 mod sizing_policies;
 pub mod state;
 pub mod storage;

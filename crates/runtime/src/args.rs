@@ -116,8 +116,7 @@ pub(crate) mod tests {
     };
 
     pub(crate) fn parse(line: &str) -> Result<Args, String> {
-        let words = std::iter::once("recommender").chain(line.split_whitespace());
-        PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+        PROGRAM.parse_line(line)
     }
 
     #[test]

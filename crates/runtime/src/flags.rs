@@ -38,6 +38,12 @@ impl Program {
         A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
+    /// Reads words between blanks as a command line, without the program before them. Tells what a user would be shown in vain.
+    pub fn parse_line<A: CommandFactory + FromArgMatches>(&self, line: &str) -> Result<A, String> {
+        let words = std::iter::once(self.name).chain(line.split_whitespace());
+        self.try_parse_from(words).map_err(|error| error.to_string())
+    }
+
     /// The command line as clap sees it, with defaults and environment twins filled in.
     pub fn command<A: CommandFactory>(&self) -> Command {
         let command = A::command().name(self.name).version(self.version).args_override_self(true);
@@ -135,8 +141,7 @@ mod tests {
     const PROGRAM: Program = Program { name: "some-program", version: "1.2.3", defaults: &[("name", "default")] };
 
     fn parse(line: &str) -> Result<Flags, String> {
-        let words = std::iter::once("some-program").chain(line.split_whitespace());
-        PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+        PROGRAM.parse_line(line)
     }
 
     fn check(line: &str, expected: impl Fn(&mut Flags)) {

@@ -217,8 +217,7 @@ mod tests {
     use super::*;
 
     pub(super) fn parse(line: &str) -> Result<Args, String> {
-        let words = std::iter::once("updater").chain(line.split_whitespace());
-        PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+        PROGRAM.parse_line(line)
     }
 
     fn check(line: &str, change: impl FnOnce(&mut Settings)) {

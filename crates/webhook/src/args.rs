@@ -92,8 +92,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Args, String> {
-        let words = std::iter::once("webhook").chain(line.split_whitespace());
-        PROGRAM.try_parse_from(words).map_err(|error| error.to_string())
+        PROGRAM.parse_line(line)
     }
 
     #[test]

@@ -92,24 +92,18 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use api::vpa::VerticalPodAutoscalerStatus;
-    use cluster::Autoscaler;
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+    use crate::shop;
 
     const WORKERS: usize = 2;
 
     /// The generation tells decisions of one object apart.
     fn decision(name: &str, generation: i64) -> Arc<Decision> {
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-            "metadata": {"namespace": "shop", "name": name},
-            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
-        });
-        let object = api::vpa::parse(object).expect("an autoscaler");
         let status = VerticalPodAutoscalerStatus { observed_generation: generation, ..Default::default() };
-        let autoscaler = Arc::new(Autoscaler { key: ObjectKey::new("shop", name), object });
+        let autoscaler = Arc::new(shop::autoscaler(name, &json!({})));
         Arc::new(Decision { autoscaler, status, pods: 1, unsupported: false })
     }
 

@@ -99,6 +99,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::shop;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("in range")
@@ -123,17 +124,9 @@ mod tests {
 
     /// The VPA object `web` names another recommender: it counts all the same.
     fn autoscalers() -> Table<Autoscaler> {
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-            "metadata": {"namespace": "shop", "name": "web"},
-            "spec": {
-                "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-                "recommenders": [{"name": "another"}],
-            },
-        });
-        let object = api::vpa::parse(object).expect("an autoscaler");
+        let web = shop::autoscaler("web", &json!({"spec": {"recommenders": [{"name": "another"}]}}));
         let mut table = Table::default();
-        table.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", "web"), object }));
+        table.apply(Arc::new(web));
         table
     }
 

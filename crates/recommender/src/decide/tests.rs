@@ -9,23 +9,13 @@ use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::shop;
 
 const BEFORE: &str = "2026-01-01T00:00:00Z";
 const NOW: &str = "2026-01-01T01:00:00Z";
 
-fn object(spec: Value, status: Value) -> VerticalPodAutoscaler {
-    let mut object = json!({
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-        "metadata": {"namespace": "shop", "name": "web", "generation": 7},
-        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-    });
-    if let Value::Object(fields) = spec {
-        object["spec"].as_object_mut().expect("a map").extend(fields);
-    }
-    if !status.is_null() {
-        object["status"] = status;
-    }
-    api::vpa::parse(object).expect("an autoscaler")
+fn object(spec: &Value, status: &Value) -> VerticalPodAutoscaler {
+    shop::autoscaler("web", &json!({"metadata": {"generation": 7}, "spec": spec, "status": status})).object
 }
 
 fn recommend(millicores: i64) -> Recommendation {
@@ -89,7 +79,7 @@ fn conditions_of(
 }
 
 fn check(old: &[Value], unsupported: Option<&str>, pods: usize, found: Option<i64>, expected: &[Value]) {
-    let object = object(Value::Null, json!({"conditions": old, "observedGeneration": 1}));
+    let object = object(&json!({}), &json!({"conditions": old, "observedGeneration": 1}));
     let found = found.map(recommend).unwrap_or_default();
     assert_eq!(conditions_of(&object, unsupported, pods, found), json!(expected));
 }
@@ -119,7 +109,7 @@ fn a_target_that_cannot_be_used_is_reported_until_it_can() {
 #[test]
 fn a_refused_annotation_is_reported_until_it_is_right() {
     let check = |old: &[Value], refused_annotation: Option<&str>, expected: &[Value]| {
-        let object = object(Value::Null, json!({"conditions": old}));
+        let object = object(&json!({}), &json!({"conditions": old}));
         let finding = Finding { refused_annotation, ..finding(&object) };
         let status = status(finding, NOW.parse().expect("a time"));
         assert_eq!(serde_json::to_value(status.conditions).expect("conditions"), json!(expected));
@@ -141,7 +131,7 @@ fn conditions_of_others_stay_and_the_deprecated_one_goes() {
 fn a_silent_source_of_usage_is_reported_until_it_answers() {
     let silent = condition("SourceStale", "True", BEFORE, SILENT_REASON, SILENT_MESSAGE);
     let check = |old: &[Value], source_is_stale: bool, expected: &[Value]| {
-        let object = object(Value::Null, json!({"conditions": old}));
+        let object = object(&json!({}), &json!({"conditions": old}));
         let finding = Finding { source_is_stale, ..finding(&object) };
         let status = status(finding, NOW.parse().expect("a time"));
         assert_eq!(serde_json::to_value(status.conditions).expect("conditions"), json!(expected));
@@ -155,7 +145,7 @@ fn a_silent_source_of_usage_is_reported_until_it_answers() {
 
 #[test]
 fn the_same_findings_give_the_same_status() {
-    let before = object(Value::Null, Value::Null);
+    let before = object(&json!({}), &json!({}));
     let finding = |object| Finding { pods: 0, ..finding(object) };
     let first = status(finding(&before), BEFORE.parse().expect("a time"));
     let after = VerticalPodAutoscaler { status: Some(first.clone()), ..before.clone() };

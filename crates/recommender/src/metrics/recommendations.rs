@@ -145,27 +145,19 @@ impl Collector for Recommendations {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use cluster::ObjectKey;
     use prometheus::{Registry, TextEncoder};
     use serde_json::json;
 
     use super::*;
+    use crate::shop;
 
     pub(crate) fn decision(name: &str, containers: &[&str]) -> Decision {
-        let object = json!({
-            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-            "metadata": {"namespace": "shop", "name": name},
-            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}},
-        });
         let containers = containers.iter().map(|container| {
             json!({"containerName": container, "target": {"cpu": "250m", "memory": "1Ki"}, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "1"}, "uncappedTarget": {"cpu": "30m"}})
         });
         let status = json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
         Decision {
-            autoscaler: Arc::new(Autoscaler {
-                key: ObjectKey::new("shop", name),
-                object: api::vpa::parse(object).expect("an autoscaler"),
-            }),
+            autoscaler: Arc::new(shop::autoscaler(name, &json!({"spec": {"targetRef": {"name": "d"}}}))),
             status: serde_json::from_value(status).expect("a status"),
             pods: 1,
             unsupported: false,

@@ -1,19 +1,13 @@
 //! A namespace `shop` with objects on Deployments, and what their targets are held to.
 
-use cluster::{
-    Asked, Container, Controller, Daemon, LimitRange, LimitRangeItem, Node, Owner, Phase, Placement, Quota, Resources,
-};
-use jiff::Timestamp;
+use cluster::{Asked, Daemon, LimitRange, LimitRangeItem, Node, Owner, Phase, Placement, Quota, Resources};
 use model::{Cap, ContainerRecommendation, Cpu, Labels, Memory, ResourceList, ResourceName};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::shop::{self, at};
 
 const MIB: i64 = 1 << 20;
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(1_800_000_000 + second).expect("in range")
-}
 
 fn resources(millicores: i64, mebibytes: i64) -> Resources {
     Resources { cpu: Some(Cpu::from_millicores(millicores)), memory: Some(Memory::from_bytes(mebibytes * MIB)) }
@@ -24,23 +18,9 @@ fn requests(millicores: i64, mebibytes: i64) -> Asked {
 }
 
 fn pod(name: &str, app: &str, millicores: i64, placement: Placement) -> Pod {
-    Pod {
-        key: ObjectKey::new("shop", name),
-        uid: name.to_owned(),
-        labels: Labels::from_iter([("app", app)]),
-        phase: Phase::Running,
-        owner: None,
-        started_at: None,
-        containers: vec![Container {
-            name: "main".to_owned(),
-            requests: resources(millicores, 100),
-            limits: Resources::default(),
-            status: None,
-        }],
-        init_containers: Vec::new(),
-        running: None,
-        placement: Some(Arc::new(placement)),
-    }
+    let mut pod = Pod { placement: Some(Arc::new(placement)), ..shop::pod(name, app) };
+    pod.containers[0].requests = resources(millicores, 100);
+    pod
 }
 
 fn node(name: &str, pool: &str, millicores: i64) -> Node {
@@ -60,18 +40,9 @@ fn in_pool(pool: &str) -> Placement {
 }
 
 fn object(annotation: Option<&str>, spec: &Value) -> Arc<Autoscaler> {
-    let mut object = json!({
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-        "metadata": {"namespace": "shop", "name": "web", "uid": "u1", "generation": 1},
-        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-    });
-    if let Some(text) = annotation {
-        object["metadata"]["annotations"] = json!({ANNOTATION: text});
-    }
-    if let (Some(to), Some(from)) = (object["spec"].as_object_mut(), spec.as_object()) {
-        to.extend(from.clone());
-    }
-    Arc::new(Autoscaler { key: ObjectKey::new("shop", "web"), object: api::vpa::parse(object).expect("an autoscaler") })
+    let annotations = annotation.map(|text| json!({ANNOTATION: text}));
+    let metadata = json!({"uid": "u1", "generation": 1, "annotations": annotations});
+    Arc::new(shop::autoscaler("web", &json!({"metadata": metadata, "spec": spec})))
 }
 
 /// Everything is heeded, with no margin.
@@ -134,14 +105,7 @@ impl Cluster {
     }
 
     fn replicas(mut self, replicas: i32) -> Self {
-        let controller = Controller {
-            key: ObjectKey::new("shop", "web"),
-            labels: Labels::default(),
-            selector: Ok(Selector::match_labels([("app", "web")])),
-            owner: None,
-            replicas: Some(replicas),
-        };
-        self.0.controllers_mut(WellKnown::Deployment).apply(Arc::new(controller));
+        self.0.controllers_mut(WellKnown::Deployment).apply(shop::deployment("web", replicas));
         self
     }
 
@@ -166,7 +130,7 @@ impl Cluster {
 
 #[test]
 fn the_largest_node_that_pods_may_run_on_counts_also_for_pods_that_wait_for_one() {
-    let web = object(None, &Value::Null);
+    let web = object(None, &json!({}));
     let nodes = || Cluster::default().nodes([node("a", "small", 4000), node("b", "big", 16_000)]);
     nodes().check(&web, None);
     nodes().pods([pod("web-1", "web", 100, Placement::default())]).check(&web, Some((16_000, Cap::Node)));
@@ -182,7 +146,7 @@ fn the_largest_node_that_pods_may_run_on_counts_also_for_pods_that_wait_for_one(
 
 #[test]
 fn daemons_and_static_pods_take_their_part_of_each_node() {
-    let web = object(None, &Value::Null);
+    let web = object(None, &json!({}));
     let owned = |name: &str, kind: &str, owner: &str, millicores| {
         let owner =
             Owner { api_version: String::new(), kind: kind.to_owned(), name: owner.to_owned(), uid: String::new() };
@@ -205,7 +169,7 @@ fn daemons_and_static_pods_take_their_part_of_each_node() {
 
 #[test]
 fn a_quota_leaves_its_share_to_each_replica() {
-    let web = object(None, &Value::Null);
+    let web = object(None, &json!({}));
     let of = |name: &str, app: &str| pod(name, app, 1000, Placement::default());
     let cluster = || Cluster::default().quota("compute", "10").pods([of("web-1", "web"), of("other-1", "other")]);
     cluster().check(&web, Some((9000, Cap::Quota)));
@@ -221,7 +185,7 @@ fn a_quota_leaves_its_share_to_each_replica() {
 
 #[test]
 fn limit_ranges_hold_containers_and_pods() {
-    let web = object(None, &Value::Null);
+    let web = object(None, &json!({}));
     let cluster = || Cluster::default().pods([pod("web-1", "web", 100, Placement::default())]);
     cluster().limit(LimitType::Container, "3").check(&web, Some((3000, Cap::LimitRange)));
     cluster().limit(LimitType::Container, "3").limit(LimitType::Pod, "2").check(&web, Some((2000, Cap::LimitRange)));
@@ -237,7 +201,7 @@ fn limit_ranges_hold_containers_and_pods() {
             .limit(LimitType::Container, "2")
             .check(&object(None, spec), Some((expected, Cap::LimitRange)));
     };
-    limited(&Value::Null, 500);
+    limited(&json!({}), 500);
     let policy = json!({"containerName": "*", "controlledValues": "RequestsOnly"});
     limited(&json!({"resourcePolicy": {"containerPolicies": [policy]}}), 2000);
 }
@@ -256,13 +220,13 @@ fn an_annotation_takes_out_what_it_does_not_name() {
         (Some("none"), None),
         (Some("nonsense"), Some((2000, Cap::LimitRange))),
     ] {
-        cluster.check(&object(annotation, &Value::Null), expected);
+        cluster.check(&object(annotation, &json!({})), expected);
     }
 }
 
 #[test]
 fn what_was_known_of_pods_stays_when_they_are_gone_and_nodes_are_followed() {
-    let web = object(None, &Value::Null);
+    let web = object(None, &json!({}));
     let mut cluster = Cluster::default().nodes([node("a", "x", 4000)]).pods([pod("web-1", "web", 100, in_pool("x"))]);
     let mut schedulable = everything();
     load(&mut schedulable, &cluster.0, &web);
@@ -279,7 +243,7 @@ fn what_was_known_of_pods_stays_when_they_are_gone_and_nodes_are_followed() {
 #[test]
 fn pods_are_found_whatever_their_selector_asks_for() {
     let view = Cluster::default().pods([pod("web-1", "web", 1, Placement::default())]).0;
-    let web = object(None, &Value::Null);
+    let web = object(None, &json!({}));
     for (selector, expected) in
         [("app=web", 1), ("app in (api,web)", 1), ("app=web,tier=a", 0), ("app", 1), ("app!=web", 0), ("", 1)]
     {
@@ -300,7 +264,7 @@ mod status {
         millicores: i64,
         published: Option<&VerticalPodAutoscalerStatus>,
     ) -> VerticalPodAutoscalerStatus {
-        let web = object(None, &Value::Null);
+        let web = object(None, &json!({}));
         let mut status = VerticalPodAutoscalerStatus {
             recommendation: Some(found.into()),
             conditions: published.map(|published| published.conditions.clone()).unwrap_or_default(),

@@ -12,7 +12,7 @@ mod targets;
 
 use std::sync::Arc;
 
-use cluster::{Autoscaler, ObjectKey};
+use cluster::ObjectKey;
 use model::Bound;
 use serde_json::json;
 
@@ -91,17 +91,12 @@ fn a_kill_counts_until_its_pod_is_forgotten() {
 #[test]
 fn empty_optional_fields_hurt_nobody() {
     let spec = json!({
-        "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
         "updatePolicy": {}, "startupBoost": {},
         "resourcePolicy": {"containerPolicies": [{"containerName": "main", "minAllowed": {}, "startupBoost": {}}]},
     });
-    let object = json!({
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-        "metadata": {"namespace": "shop", "name": "web"}, "spec": spec, "status": {"recommendation": {}},
-    });
     let mut cluster = Cluster::web(&["web-1"]);
-    let object = api::vpa::parse(object).expect("an autoscaler");
-    cluster.view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", "web"), object }));
+    let web = crate::shop::autoscaler("web", &json!({"spec": spec, "status": {"recommendation": {}}}));
+    cluster.view.autoscalers.apply(Arc::new(web));
     cluster.load(0);
     cluster.measure("web-1", "main", 1);
     check(&mut cluster, 2, &[("web", Some("296m"))]);

@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 
 use api::vpa::VerticalPodAutoscalerStatus;
-use cluster::Autoscaler;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::metrics::Metrics;
+use crate::shop;
 
 /// The bodies that came, by the name of their object.
 type Patches = Arc<Mutex<BTreeMap<String, Value>>>;
@@ -52,14 +52,9 @@ fn client(patches: &Patches) -> Client {
 }
 
 fn decision(name: &str) -> Arc<Decision> {
-    let object = json!({
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-        "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-of-{name}"), "resourceVersion": "7"},
-        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
-    });
-    let object = api::vpa::parse(object).expect("an autoscaler");
+    let metadata = json!({"uid": format!("uid-of-{name}"), "resourceVersion": "7"});
+    let autoscaler = Arc::new(shop::autoscaler(name, &json!({"metadata": metadata})));
     let status = VerticalPodAutoscalerStatus { observed_generation: 1, ..Default::default() };
-    let autoscaler = Arc::new(Autoscaler { key: ObjectKey::new("shop", name), object });
     Arc::new(Decision { autoscaler, status, pods: 1, unsupported: false })
 }
 

@@ -13,8 +13,8 @@ enum Usage {
 }
 
 /// `expected`: the CPU in the status, if there is any.
-fn check_cpu(old: Option<&str>, spec: Value, found: Option<i64>, usage: Usage, expected: Option<&str>) {
-    let object = object(spec, published(old));
+fn check_cpu(old: Option<&str>, spec: &Value, found: Option<i64>, usage: Usage, expected: Option<&str>) {
+    let object = object(spec, &published(old));
     let finding = Finding {
         recommendation: found.map(recommend).unwrap_or_default(),
         is_measured: matches!(usage, Usage::Measured),
@@ -30,29 +30,29 @@ fn check_cpu(old: Option<&str>, spec: Value, found: Option<i64>, usage: Usage, e
 
 #[test]
 fn what_was_measured_takes_the_place_of_what_was_recommended_before() {
-    check_cpu(Some("500m"), Value::Null, Some(25), Usage::Measured, Some("25m"));
-    check_cpu(Some("500m"), Value::Null, None, Usage::Measured, None);
-    check_cpu(None, Value::Null, Some(25), Usage::Measured, Some("25m"));
+    check_cpu(Some("500m"), &json!({}), Some(25), Usage::Measured, Some("25m"));
+    check_cpu(Some("500m"), &json!({}), None, Usage::Measured, None);
+    check_cpu(None, &json!({}), Some(25), Usage::Measured, Some("25m"));
 }
 
 #[test]
 fn a_recommendation_stays_while_nothing_is_measured() {
     for usage in [Usage::Expected, Usage::Absent] {
-        check_cpu(Some("500m"), Value::Null, Some(25), usage, Some("500m"));
-        check_cpu(Some("500m"), Value::Null, None, usage, Some("500m"));
+        check_cpu(Some("500m"), &json!({}), Some(25), usage, Some("500m"));
+        check_cpu(Some("500m"), &json!({}), None, usage, Some("500m"));
     }
 }
 
 #[test]
 fn the_minimum_waits_until_usage_had_time_to_arrive() {
-    check_cpu(None, Value::Null, Some(25), Usage::Expected, None);
-    check_cpu(None, Value::Null, Some(25), Usage::Absent, Some("25m"));
-    check_cpu(None, Value::Null, None, Usage::Absent, None);
+    check_cpu(None, &json!({}), Some(25), Usage::Expected, None);
+    check_cpu(None, &json!({}), Some(25), Usage::Absent, Some("25m"));
+    check_cpu(None, &json!({}), None, Usage::Absent, None);
 }
 
 #[test]
 fn a_container_that_is_switched_off_keeps_no_recommendation() {
     let off = json!({"resourcePolicy": {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}});
-    check_cpu(Some("500m"), off.clone(), None, Usage::Measured, None);
-    check_cpu(Some("500m"), off, None, Usage::Absent, None);
+    check_cpu(Some("500m"), &off, None, Usage::Measured, None);
+    check_cpu(Some("500m"), &off, None, Usage::Absent, None);
 }

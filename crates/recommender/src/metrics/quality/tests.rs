@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use cluster::Autoscaler;
 use jiff::Timestamp;
 use prometheus::{Registry, TextEncoder};
 use serde_json::json;
 
 use super::*;
+use crate::shop;
 
 /// Quality metrics and what they read like: every line that is not a bucket.
 struct Read {
@@ -97,18 +97,10 @@ fn a_kill_counts_as_the_peak_that_it_becomes() {
 }
 
 fn decision(name: &str, pods: usize, millicores: i64) -> Decision {
-    let object = json!({
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-        "metadata": {"namespace": "shop", "name": name},
-        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
-    });
     let container = json!({"containerName": "main", "target": {}, "uncappedTarget": {"cpu": format!("{millicores}m")}});
     let status = json!({"recommendation": {"containerRecommendations": [container]}});
     Decision {
-        autoscaler: Arc::new(Autoscaler {
-            key: ObjectKey::new("shop", name),
-            object: api::vpa::parse(object).expect("an autoscaler"),
-        }),
+        autoscaler: Arc::new(shop::autoscaler(name, &json!({}))),
         status: serde_json::from_value(status).expect("a status"),
         pods,
         unsupported: false,

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{
-    Autoscaler, Checkpoint, Container, Controller, ObjectKey, OomKill, Phase, Pod, Resources, View, WellKnown,
-};
-use jiff::Timestamp;
-use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector};
+use cluster::{Autoscaler, Checkpoint, ObjectKey, OomKill, View, WellKnown};
+use model::{ContainerRef, Cpu, Memory, Sample};
 use serde_json::json;
 use sizing::Config;
 use sources::ContainerUsage;
 
 use crate::checkpoint::form;
+use crate::shop::{self, deployment};
+pub(super) use crate::shop::{at, pod};
 use crate::state::checkpoints::Loaded;
 use crate::state::{Charge, Decision, Ingested, KillCount, State};
 
@@ -24,41 +23,10 @@ pub(super) struct Cluster {
     pub(super) state: State,
 }
 
-pub(super) fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(1_800_000_000 + second).expect("in range")
-}
-
-pub(super) fn pod(name: &str, app: &str) -> Pod {
-    Pod {
-        key: ObjectKey::new("shop", name),
-        uid: name.to_owned(),
-        labels: Labels::from_iter([("app", app)]),
-        phase: Phase::Running,
-        owner: None,
-        started_at: None,
-        containers: vec![Container {
-            name: "main".to_owned(),
-            requests: Resources::default(),
-            limits: Resources::default(),
-            status: None,
-        }],
-        init_containers: vec!["setup".to_owned()],
-        placement: None,
-        running: None,
-    }
-}
-
 pub(super) fn autoscaler(name: &str, deployment: &str, uid: &str, recommender: Option<&str>) -> Autoscaler {
     let recommenders: Vec<_> = recommender.into_iter().map(|name| json!({"name": name})).collect();
-    let object = json!({
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-        "metadata": {"namespace": "shop", "name": name, "uid": uid, "generation": 1},
-        "spec": {
-            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment},
-            "recommenders": recommenders,
-        },
-    });
-    Autoscaler { key: ObjectKey::new("shop", name), object: api::vpa::parse(object).expect("an autoscaler") }
+    let spec = json!({"targetRef": {"name": deployment}, "recommenders": recommenders});
+    shop::autoscaler(name, &json!({"metadata": {"uid": uid, "generation": 1}, "spec": spec}))
 }
 
 impl Cluster {
@@ -82,14 +50,7 @@ impl Cluster {
     }
 
     pub(super) fn deploy(&mut self, name: &str) {
-        let controller = Controller {
-            key: ObjectKey::new("shop", name),
-            labels: Labels::default(),
-            selector: Ok(Selector::match_labels([("app", name)])),
-            owner: None,
-            replicas: Some(1),
-        };
-        self.view.controllers_mut(WellKnown::Deployment).apply(Arc::new(controller));
+        self.view.controllers_mut(WellKnown::Deployment).apply(deployment(name, 1));
     }
 
     pub(super) fn load(&mut self, second: i64) {
