@@ -14,11 +14,6 @@ impl Discounted {
         self.weight = keep * self.weight + 1.0;
     }
 
-    /// Sum and weight, of which the mean is the quotient; none before the first value.
-    pub(crate) fn parts(&self) -> Option<(f64, f64)> {
-        (self.weight > 0.0).then_some((self.sum, self.weight))
-    }
-
     /// The mean; none before the first value.
     pub(crate) fn mean(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)

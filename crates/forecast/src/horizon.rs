@@ -146,11 +146,8 @@ impl Horizon {
             opinions[REGRESSION] = Some(f64::from(pending.value));
             self.regression.learn(&pending.features, f64::from(pending.deviation), come.deviation);
         }
-        for (which, opinion) in opinions.iter().enumerate() {
-            if let Some(opinion) = opinion {
-                self.trust.add(which, (come.value - opinion).abs());
-            }
-        }
+        let errors = opinions.map(|opinion| (come.value - opinion.unwrap_or_default()).abs());
+        self.trust.add(errors, opinions.map(|opinion| opinion.is_some()));
         if let Some(place) = self.statement_place(come.place.slot) {
             let statement = &self.statements[place];
             if let Some(do_no_harm) = &mut self.do_no_harm {

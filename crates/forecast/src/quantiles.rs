@@ -7,7 +7,7 @@
 use crate::adaptive_level::AdaptiveLevel;
 use crate::error_size::{ErrorSize, SIZES};
 use crate::grid::Grid;
-use crate::score_histogram::ScoreHistogram;
+use crate::score_histogram::{ScoreHistogram, whole_above};
 use crate::seasons::{LARGEST, Place, Seasons};
 use crate::trust::{Speed, Trust};
 
@@ -83,11 +83,10 @@ impl Quantiles {
                 scores.add(error / f64::from(size), &self.shares);
             }
         }
+        let is_there = said.is_there();
         for (which, share) in SHARES.into_iter().enumerate() {
-            let is_there = said.is_there();
-            for (recipe, value) in said.recipes[which].iter().enumerate().filter(|(recipe, _)| is_there[*recipe]) {
-                self.trust[which].add(recipe, pinball(actual - f64::from(*value), share));
-            }
+            let losses = said.recipes[which].map(|value| pinball(actual - f64::from(value), share));
+            self.trust[which].add(losses, is_there);
             if is_there.contains(&true) {
                 let missed = f64::from(u8::from(actual > f64::from(said.quantiles[which])));
                 self.corrections[which] += self.step * (missed - (1.0 - share));
@@ -150,7 +149,7 @@ impl Quantiles {
         }
         (count >= FEWEST).then(|| {
             self.shares.map(|share| {
-                let rank = ((share * (count + 1) as f64).ceil() as usize).min(count);
+                let rank = whole_above(share * (count + 1) as f64).min(count);
                 f64::from(largest.get(count - rank).copied().unwrap_or(largest[LARGEST - 1]))
             })
         })
@@ -159,21 +158,34 @@ impl Quantiles {
 
 /// Merges a time of day of the seven days before a slot into the largest; how many days there were.
 fn days_into(seasons: &Seasons, slot: Place, largest: &mut [f32; LARGEST]) -> usize {
-    let mut add = |value: f32| {
-        let mut value = value;
-        for place in largest.iter_mut() {
-            if value > *place {
-                std::mem::swap(place, &mut value);
-            }
-        }
-    };
     // A profile holds for a slot that is at most a day ahead. Yesterday of a later one has not been yet.
     if seasons.days_before(slot, 1).is_some() {
         let profile = seasons.profile(slot);
-        profile.largest.iter().take(profile.days).for_each(|value| add(*value));
-        return profile.days;
+        *largest = merged(*largest, profile.largest);
+        return profile.days as usize;
     }
-    (2..=7).filter_map(|days| seasons.days_before(slot, days)).map(|value| add(value as f32)).count()
+    let values = (2..=7).filter_map(|days| seasons.days_before(slot, days));
+    values.map(|value| insert(value as f32, largest)).count()
+}
+
+/// Puts a value where it belongs among falling ones.
+fn insert(mut value: f32, largest: &mut [f32; LARGEST]) {
+    for place in largest {
+        if value > *place {
+            std::mem::swap(place, &mut value);
+        }
+    }
+}
+
+/// The largest values of two falling lists, falling.
+fn merged(a: [f32; LARGEST], b: [f32; LARGEST]) -> [f32; LARGEST] {
+    let sorted = |a: f32, b: f32| if a > b { (a, b) } else { (b, a) };
+    // One list from its end beside the other: the larger of each pair are the largest of all. They first rise and then fall, or the other way
+    // round, and sorting halves and then quarters puts such in order.
+    let [first, second, third, fourth] = std::array::from_fn(|place| sorted(a[place], b[LARGEST - 1 - place]).0);
+    let ((first, third), (second, fourth)) = (sorted(first, third), sorted(second, fourth));
+    let ((first, second), (third, fourth)) = (sorted(first, second), sorted(third, fourth));
+    [first, second, third, fourth]
 }
 
 /// What a quantile costs: the share times what it was too low by, or the rest of it times what it was too high by.
@@ -190,5 +202,31 @@ impl Said {
     /// The quantiles, where anything could be said.
     pub(crate) fn quantiles(&self) -> Option<[f64; SHARES.len()]> {
         self.is_there().contains(&true).then(|| self.quantiles.map(f64::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(values: [f32; 8], expected: [f32; LARGEST]) {
+        let of = |values: &[f32]| {
+            let mut largest = [f32::NEG_INFINITY; LARGEST];
+            for value in values {
+                insert(*value, &mut largest);
+            }
+            largest
+        };
+        for middle in 0..=values.len() {
+            let (a, b) = values.split_at(middle);
+            assert_eq!(merged(of(a), of(b)).map(f32::to_bits), expected.map(f32::to_bits), "{a:?} and {b:?}");
+        }
+    }
+
+    #[test]
+    fn the_largest_of_two_lists_are_those_of_all() {
+        check([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], [8.0, 7.0, 6.0, 5.0]);
+        check([8.0, 1.0, 7.0, 2.0, 6.0, 3.0, 5.0, 4.0], [8.0, 7.0, 6.0, 5.0]);
+        check([-1.0, 4.0, 4.0, -9.0, 2.0, 4.0, -3.0, 0.0], [4.0, 4.0, 4.0, 2.0]);
     }
 }

@@ -106,8 +106,14 @@ fn bin_of(score: f64) -> usize {
     if size <= FIRST {
         return SIDE;
     }
-    let step = (((size / FIRST).ln() / LN_RATIO).ceil() as usize).clamp(1, SIDE);
+    let step = whole_above(((size / FIRST).ln() / LN_RATIO).clamp(1.0, SIDE as f64));
     if score > 0.0 { SIDE + step } else { SIDE - step }
+}
+
+/// The least whole number that is not below a small positive one. The library's is a call where the processor is not known to have it.
+pub(crate) fn whole_above(value: f64) -> usize {
+    let below = value as u32;
+    (below + u32::from(f64::from(below) < value)) as usize
 }
 
 /// The value so far down from the upper edge of a bin, as a share of the bin: linear in the middle, in the logarithm elsewhere.

@@ -16,7 +16,7 @@ pub(crate) const LARGEST: usize = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Profile {
     /// How many days, at most seven.
-    pub(crate) days: usize,
+    pub(crate) days: u32,
     /// Mean.
     pub(crate) mean: f32,
     /// Median; between the two middle ones for an even number.
@@ -143,7 +143,7 @@ impl Seasons {
         largest.iter_mut().zip(sorted.iter()).for_each(|(place, value)| *place = *value);
         let count = days as f32;
         self.profiles[time] = Profile {
-            days,
+            days: days as u32,
             mean: sorted.iter().sum::<f32>() / count,
             median: f32::midpoint(sorted[(days - 1) / 2], sorted[days / 2]),
             mean_asinh: asinh / count,
