@@ -14,7 +14,9 @@ use crate::parse::ParseError;
 
 pub use algorithm::{Algorithm, AlgorithmKind, Dsp, Estimators, Fft, Histogram, MaxValue, Percentile};
 pub use query::{ExpressionQuery, LabelQuery, MetricQuery, PredictionMetric, QueryKind, QueryOperator};
-pub use status::{MetricPrediction, PredictedSample, PredictedSeries, SeriesLabel, TimeSeriesPredictionStatus};
+pub use status::{
+    HISTORY_READ, MetricPrediction, PredictedSample, PredictedSeries, SeriesLabel, TimeSeriesPredictionStatus,
+};
 
 /// What is predicted.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]

@@ -31,5 +31,4 @@ pub(crate) mod track;
 
 pub(crate) use book::Book;
 pub(crate) use job::Annotations;
-pub(crate) use outlook::UNREAD;
 pub(crate) use query::escaped;

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 
+/// Type of the condition that the history of every metric could be read.
+pub const HISTORY_READ: &str = "HistoryRead";
+
 /// What was predicted.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]

@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 use api::condition::Holds;
 use api::effective_hpa::{ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, TargetKind};
+use api::prediction::HISTORY_READ;
 use api::sizing_policy::LabelSelector;
 use jiff::SignedDuration;
 use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
 use model::{Quantity, ResourceName};
 
 use super::{Problem, Seen, average, crons, names};
-use crate::predict::UNREAD;
 
 /// So long a workload keeps its size for a prediction that does not follow from its history any more.
 const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
@@ -97,11 +97,15 @@ fn is_expected(seen: &Seen, identifier: &str) -> bool {
 /// read nothing is known, however long that takes.
 fn is_given_up(seen: &Seen) -> bool {
     let conditions = seen.prediction.and_then(|prediction| prediction.status.as_ref()).map(|status| &status.conditions);
-    let ready = conditions.into_iter().flatten().find(|condition| condition.kind == READY);
-    ready.is_some_and(|ready| {
-        let since = seen.now.duration_since(ready.last_transition_time.0);
-        ready.status == Holds::False && !ready.message.contains(UNREAD) && since > HOLDS_STILL
-    })
+    let since = |kind: &str, holds: Holds| {
+        let mut all = conditions.into_iter().flatten();
+        let condition = all.find(|condition| condition.kind == kind && condition.status == holds)?;
+        Some(condition.last_transition_time.0)
+    };
+    match (since(READY, Holds::False), since(HISTORY_READ, Holds::True)) {
+        (Some(unready), Some(read)) => seen.now.duration_since(unready.max(read)) > HOLDS_STILL,
+        _ => false,
+    }
 }
 
 /// The amount per pod that a predicted total is divided by.

@@ -151,8 +151,7 @@ impl Keeper {
 
     async fn write(&self, look: &Look, now: Timestamp) {
         let job = &look.outlook.job;
-        let Some(Change { status, news }) = change(&look.forecast, job.window_seconds, look.written.as_ref(), now)
-        else {
+        let Some(Change { status, news }) = change(&look.outlook, &look.forecast, look.written.as_ref(), now) else {
             return;
         };
         let written = self.writer.say(&job.key, &job.uid, &status).await;

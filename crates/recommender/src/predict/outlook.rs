@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::condition::Holds;
 use api::prediction::{MetricPrediction, TimeSeriesPredictionStatus};
 use feed::{Forecast, ForecastSeries, MetricForecast};
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use super::job::Job;
 use super::points::{read, thin};
 
 /// How it is said that a history is out of reach.
-pub(crate) const UNREAD: &str = "the history cannot be read";
+const UNREAD: &str = "the history cannot be read";
 
 /// What is known of one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +83,19 @@ impl Outlook {
     /// Whether something was found out about every metric.
     pub(crate) fn is_known(&self) -> bool {
         self.metrics.iter().all(MetricOutlook::is_known)
+    }
+
+    /// Whether its history could be read, why in one word, and why not in a sentence.
+    pub(crate) fn history(&self) -> (Holds, &'static str, String) {
+        let unread = self.metrics.iter().filter_map(|metric| Some((&metric.identifier, metric.unread.as_ref()?)));
+        let unread: Vec<String> = unread.map(|(identifier, why)| format!("{identifier}: {why}")).collect();
+        if !unread.is_empty() {
+            return (Holds::False, "HistoryOutOfReach", unread.join("; "));
+        }
+        if self.metrics.iter().any(|metric| metric.is_awaited) {
+            return (Holds::Unknown, "HistoryAwaited", String::new());
+        }
+        (Holds::True, "HistoryRead", String::new())
     }
 
     /// What is told of it at this time. `written` is the status of the object.

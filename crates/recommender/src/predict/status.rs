@@ -5,11 +5,11 @@
 
 use api::condition::{self, Holds};
 use api::effective_hpa::READY;
-use api::prediction::{MetricPrediction, PredictedSeries, TimeSeriesPredictionStatus};
+use api::prediction::{HISTORY_READ, MetricPrediction, PredictedSeries, TimeSeriesPredictionStatus};
 use feed::{Forecast, MetricForecast};
 use jiff::Timestamp;
 
-use super::outlook::UNREAD;
+use super::outlook::Outlook;
 use super::points::write;
 
 /// By how much of itself the largest value must move.
@@ -28,10 +28,10 @@ pub(super) struct Change {
     pub(super) news: Option<(bool, &'static str, String)>,
 }
 
-/// What the status should be, if it is to be written.
+/// What the status should be, if it is to be written: of this outlook, and what is told of it now.
 pub(super) fn change(
+    outlook: &Outlook,
     forecast: &Forecast,
-    window_seconds: u32,
     old: Option<&TimeSeriesPredictionStatus>,
     now: Timestamp,
 ) -> Option<Change> {
@@ -42,8 +42,10 @@ pub(super) fn change(
     let message = message(forecast, is_ready);
     let mut conditions = before.conditions.clone();
     condition::set(&mut conditions, READY, Holds::from(is_ready), reason, &message, now);
+    let (is_read, word, why) = outlook.history();
+    condition::set(&mut conditions, HISTORY_READ, is_read, word, &bounded(&why), now);
     let is_same = conditions == before.conditions && old.is_some();
-    let window = now.as_second()..=now.as_second().saturating_add(i64::from(window_seconds));
+    let window = now.as_second()..=now.as_second().saturating_add(i64::from(outlook.job.window_seconds));
     let holds = is_same
         && before.prediction_metrics.len() == forecast.metrics.len()
         && before.prediction_metrics.iter().zip(&forecast.metrics).all(|(old, new)| still_holds(old, new, &window));
@@ -59,13 +61,13 @@ pub(super) fn change(
         prediction_metrics: forecast.metrics.iter().map(prediction).collect(),
         conditions,
     };
-    let was = before.conditions.iter().find(|condition| condition.kind == READY);
-    let kind = |is_ready, message: &str| (is_ready, message.contains(UNREAD));
-    let was = was.map_or((true, false), |was| kind(was.status == Holds::True, &was.message));
+    let was = |kind: &str| before.conditions.iter().find(|was| was.kind == kind).map(|was| was.status);
     // That all is well at first goes without saying.
-    let is_news = was != kind(is_ready, &message);
+    let is_unread = is_read == Holds::False;
+    let was_ready = was(READY).is_none_or(|was| was == Holds::True);
+    let is_news = was_ready != is_ready || is_unread != (was(HISTORY_READ) == Some(Holds::False));
     let said = if message.is_empty() { "all metrics are predicted".to_owned() } else { message };
-    Some(Change { status, news: is_news.then(|| (!is_ready || said.contains(UNREAD), reason, said)) })
+    Some(Change { status, news: is_news.then_some((!is_ready || is_unread, reason, said)) })
 }
 
 fn message(forecast: &Forecast, is_ready: bool) -> String {
@@ -76,6 +78,10 @@ fn message(forecast: &Forecast, is_ready: bool) -> String {
         (false, true) => "not all metric predicted".to_owned(),
         (false, false) => format!("not all metric predicted: {}", reasons.join("; ")),
     };
+    bounded(&text)
+}
+
+fn bounded(text: &str) -> String {
     text.chars().take(MOST_CHARACTERS).collect()
 }
 

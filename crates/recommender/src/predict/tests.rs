@@ -6,7 +6,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use api::condition::Holds;
-use api::prediction::TimeSeriesPredictionStatus;
+use api::prediction::{HISTORY_READ, TimeSeriesPredictionStatus};
 use cluster::ObjectKey;
 use feed::Forecast;
 use forecast::crane;
@@ -87,15 +87,25 @@ impl Stage {
     }
 
     fn forecast(&self, now: i64) -> Forecast {
-        let outlook = Outlook { job: Arc::clone(&self.job), metrics: vec![self.track.outlook().clone()] };
-        outlook.forecast(self.written.as_ref(), at(now))
+        self.outlook().forecast(self.written.as_ref(), at(now))
+    }
+
+    fn outlook(&self) -> Outlook {
+        Outlook { job: Arc::clone(&self.job), metrics: vec![self.track.outlook().clone()] }
     }
 
     /// Writes what is to be written, and gives it.
     fn write(&mut self, now: i64) -> Option<Change> {
-        let written = change(&self.forecast(now), WINDOW, self.written.as_ref(), at(now));
+        let written = change(&self.outlook(), &self.forecast(now), self.written.as_ref(), at(now));
         self.written = written.as_ref().map(|change| change.status.clone()).or_else(|| self.written.take());
         written
+    }
+
+    /// Whether it says that the history was read, and since when.
+    fn check_read(&self, holds: Holds, since: i64) {
+        let mut conditions = self.written.iter().flat_map(|status| &status.conditions);
+        let condition = conditions.find(|condition| condition.kind == HISTORY_READ).expect("a condition");
+        assert_eq!((condition.status, condition.last_transition_time.0), (holds, at(since)), "{}", condition.message);
     }
 
     /// Whether the object is ready, and what it says.
@@ -169,6 +179,7 @@ fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
         stage.read(now, age.map_or(i64::MAX, |age| now - age));
         stage.write(now).expect("a first status");
         stage.check((false, &format!("not all metric predicted: resource.cpu: {expected}")));
+        stage.check_read(Holds::True, now);
         let status = stage.written.as_ref().expect("it is written");
         assert!(!status.prediction_metrics[0].ready && status.prediction_metrics[0].prediction.is_empty());
     }
@@ -211,9 +222,11 @@ fn what_cannot_be_read_is_said_and_what_was_forecast_holds_on_as_far_as_it_reach
     assert_eq!(stage.write(now + HOUR / 2), None, "it ages, and is not written anew");
     stage.write(now + 2 * HOUR).expect("it does not reach far enough any more");
     stage.check((false, "not all metric predicted: resource.cpu: the history cannot be read: nobody answers"));
+    stage.check_read(Holds::False, now + 300);
     stage.read(now + 3 * HOUR, START);
     stage.write(now + 3 * HOUR).expect("it is there again");
     stage.check((true, ""));
+    stage.check_read(Holds::True, now + 3 * HOUR);
 }
 
 #[test]
@@ -287,6 +300,7 @@ async fn our_own_forecasts_go_on_while_a_slow_series_is_looked_at() {
             assert!(outlook.is_known(), "nobody waits until it is told");
             let metric = &stage.forecast(now + later).metrics[0];
             assert_eq!((metric.is_ready, metric.reason.as_str()), (false, "its history is being looked at"));
+            assert_eq!(outlook.history().0, Holds::Unknown);
         }
     }
 

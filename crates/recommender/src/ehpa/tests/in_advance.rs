@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use api::condition::Holds;
+use api::condition::{self, Holds};
+use api::prediction::HISTORY_READ;
 use cluster::Phase;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::stage::{Stage, autoscaler, external, pod, reasons, resource};
@@ -42,20 +42,28 @@ fn what_was_expected_stays_while_it_cannot_be_had_so_that_nothing_is_scaled_down
     check(stage().predicted(&[("resource.cpu", true, 2)]), 1);
     check(Stage::new(&json!({"prediction": null})), 1);
 
-    // Nothing follows from its history, or nobody can read that, since then.
-    let unready = |since: &str, message: &str| {
+    // Nothing follows from its history since then, which can be read, or not, since another time.
+    let unready = |since: &str, read: Option<(Holds, &str)>| {
         let mut stage = stage().predicted(&[("resource.cpu", false, 0)]);
         let status = stage.prediction.as_mut().and_then(|prediction| prediction.status.as_mut()).expect("a status");
-        status.conditions[0].status = Holds::False;
-        message.clone_into(&mut status.conditions[0].message);
-        status.conditions[0].last_transition_time = Time(since.parse().expect("a time"));
+        let mut set = |kind, holds, since: &str| {
+            condition::set(&mut status.conditions, kind, holds, "", "", since.parse().expect("a time"));
+        };
+        set("Ready", Holds::False, since);
+        if let Some((holds, since)) = read {
+            set(HISTORY_READ, holds, since);
+        }
         stage
     };
-    let little = "not all metric predicted: resource.cpu: too little history: there is 1h of it, and 2d is needed";
-    check(unready("2025-12-31T23:00:11Z", little), 2);
-    check(unready("2025-12-31T23:00:09Z", little), 1);
-    let unread = "not all metric predicted: resource.cpu: the history cannot be read: Prometheus does not answer";
-    check(unready("2025-12-01T00:00:00Z", unread), 2);
+    let (long_ago, over_an_hour, under_an_hour) =
+        ("2025-12-01T00:00:00Z", "2025-12-31T23:00:09Z", "2025-12-31T23:00:11Z");
+    check(unready(under_an_hour, Some((Holds::True, long_ago))), 2);
+    check(unready(over_an_hour, Some((Holds::True, long_ago))), 1);
+    check(unready(over_an_hour, Some((Holds::True, over_an_hour))), 1);
+    check(unready(long_ago, Some((Holds::True, under_an_hour))), 2);
+    check(unready(long_ago, Some((Holds::False, long_ago))), 2);
+    check(unready(long_ago, Some((Holds::Unknown, long_ago))), 2);
+    check(unready(long_ago, None), 2);
 }
 
 #[test]
