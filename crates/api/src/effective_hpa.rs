@@ -24,7 +24,7 @@ pub use metric::{
     ContainerResourceSource, ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, ObjectSource,
     PodsSource, ResourceSource, TargetKind,
 };
-pub use status::{EffectiveHorizontalPodAutoscalerStatus, PREDICTION_READY, READY};
+pub use status::{EffectiveHorizontalPodAutoscalerStatus, METRICS_PREDICTABLE, PREDICTION_READY, READY};
 
 /// How a workload is scaled.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]

@@ -2,6 +2,7 @@
 //!
 //! * `names`: names, labels and annotations, as Crane has them.
 //! * `metrics`: the metrics of the autoscaler: what the user wrote, what is expected of it, and the clock.
+//! * `predictable`: which of them can be predicted.
 //! * `average`: percent of requests as an amount per pod.
 //! * `crons`: whether windows of time can be understood.
 //! * `forecast`: what is to be predicted, and how its history is asked for.
@@ -24,6 +25,7 @@ pub(crate) mod keep;
 mod metrics;
 mod names;
 pub(crate) mod plan;
+mod predictable;
 mod status;
 mod substitute;
 #[cfg(test)]

@@ -12,6 +12,9 @@ pub const READY: &str = "Ready";
 /// Type of the condition that metrics are predicted.
 pub const PREDICTION_READY: &str = "PredictionReady";
 
+/// Type of the condition that all metrics can be predicted that should be. It is there only where some cannot.
+pub const METRICS_PREDICTABLE: &str = "MetricsPredictable";
+
 /// What became of the object.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]

@@ -9,11 +9,15 @@ use kube::ResourceExt as _;
 use scaling::cron::{CronReplicas, Window, cron_replicas, metric_name};
 
 use super::Problem;
+use super::names::{TARGET_UNNAMEABLE, is_label_value};
 
 /// What is wrong with the first window that cannot be understood.
 pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Problem> {
     let namespace = object.namespace().unwrap_or_default();
     let mut names = BTreeSet::new();
+    if !object.spec.crons.is_empty() && !is_label_value(&object.spec.scale_target_ref.name) {
+        return Some(Problem::new("InvalidCron", format!("crons: {TARGET_UNNAMEABLE}")));
+    }
     object.spec.crons.iter().enumerate().find_map(|(index, cron)| {
         let CronSpec { name, timezone, start, end, target_replicas, .. } = cron;
         let wrong = |what: &str| Some(Problem::new("InvalidCron", format!("crons[{index}] ({name}): {what}")));

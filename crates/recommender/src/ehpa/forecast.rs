@@ -13,14 +13,19 @@ use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
 
 use super::Seen;
-use super::metrics::{Predictable, predictable};
 use super::names::{self, query};
+use super::predictable::{Predictable, predictable};
 use crate::predict::escaped;
 use crate::predict::pods::PodNames;
 
 /// Whether anything is predicted.
 pub(super) fn is_on(object: &EffectiveHorizontalPodAutoscaler) -> bool {
-    algorithm(object).is_some() && !predictable(&object.spec.metrics).is_empty()
+    algorithm(object).is_some() && !predictable(object).0.is_empty()
+}
+
+/// The metrics that are to be predicted and cannot be, each with the reason.
+pub(super) fn unpredicted(object: &EffectiveHorizontalPodAutoscaler) -> Vec<String> {
+    if algorithm(object).is_some() { predictable(object).1 } else { Vec::new() }
 }
 
 fn algorithm(object: &EffectiveHorizontalPodAutoscaler) -> Option<&Algorithm> {
@@ -31,8 +36,7 @@ fn algorithm(object: &EffectiveHorizontalPodAutoscaler) -> Option<&Algorithm> {
 pub(super) fn prediction(seen: &Seen) -> Option<TimeSeriesPrediction> {
     let object = seen.object;
     let algorithm = algorithm(object)?;
-    let predictable = predictable(&object.spec.metrics);
-    let metrics: Vec<_> = predictable.iter().map(|metric| metric_of(object, metric, algorithm)).collect();
+    let metrics: Vec<_> = predictable(object).0.iter().map(|metric| metric_of(object, metric, algorithm)).collect();
     if metrics.is_empty() {
         return None;
     }

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{Plan, Wish, plan};
-use super::status::status;
+use super::status::{news, status};
 use super::{Problem, Propagation, Seen, Target};
 use crate::act::effective::{Put, Writer};
 
@@ -268,6 +268,8 @@ impl Keeper {
         }
         if let Err(error) = self.writer.say(seen.object, &status).await {
             tracing::warn!(object = seen.object.name_any(), %error, "cannot write the status of an effective autoscaler");
+        } else if let Some(note) = news(seen.object.status.as_ref(), &status) {
+            self.writer.tell(seen.object, "MetricsNotPredictable", note, true).await;
         }
     }
 }

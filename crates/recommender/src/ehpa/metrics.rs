@@ -4,8 +4,6 @@
 //! the autoscaler from scaling down; for the same reason it stays when it is not there any more, which Crane's does not, unless it is sure that it
 //! cannot be there. Source: gocrane/crane `pkg/controller/ehpa/hpa.go` (`GetHPAMetrics`).
 
-use std::collections::BTreeSet;
-
 use api::condition::Holds;
 use api::effective_hpa::{ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, TargetKind};
 use api::prediction::HISTORY_READ;
@@ -14,48 +12,17 @@ use jiff::SignedDuration;
 use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
 use model::{Quantity, ResourceName};
 
+use super::predictable::{Predictable, predictable};
 use super::{Problem, Seen, average, crons, names};
 
 /// So long a workload keeps its size for a prediction that does not follow from its history any more.
 const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
 
-/// A metric that can be predicted.
-pub(super) struct Predictable<'a> {
-    /// Name among those of the object, such as `resource.cpu`.
-    pub(super) identifier: String,
-    pub(super) metric: &'a MetricSpec,
-}
-
-/// The metrics of an object that can be predicted. Of several with the same identifier only the first: their predictions cannot be told apart.
-pub(super) fn predictable(metrics: &[MetricSpec]) -> Vec<Predictable<'_>> {
-    let mut seen = BTreeSet::new();
-    let all = metrics.iter().filter_map(|metric| Some(Predictable { identifier: identifier(metric)?, metric }));
-    all.filter(|predictable| seen.insert(predictable.identifier.clone())).collect()
-}
-
-fn identifier(metric: &MetricSpec) -> Option<String> {
-    let is_usual = |resource: &str| matches!(resource, "cpu" | "memory");
-    let identifier = match metric.kind {
-        MetricKind::Resource => {
-            let name = &metric.resource.as_ref()?.name;
-            is_usual(name).then(|| format!("resource.{name}"))?
-        }
-        MetricKind::ContainerResource => {
-            let name = &metric.container_resource.as_ref()?.name;
-            is_usual(name).then(|| format!("container-resource.{name}"))?
-        }
-        MetricKind::Pods => format!("pods.{}", metric.pods.as_ref()?.metric.name),
-        MetricKind::External => format!("external.{}", metric.external.as_ref()?.metric.name),
-        MetricKind::Object => return None,
-    };
-    names::is_label_value(&identifier).then_some(identifier)
-}
-
 /// All metrics of the autoscaler, and what cannot be had.
 pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
     let (object, mut problems) = (seen.object, Vec::new());
     let mut metrics = object.spec.metrics.clone();
-    for predictable in predictable(&object.spec.metrics) {
+    for predictable in predictable(object).0 {
         if !is_expected(seen, &predictable.identifier) {
             continue;
         }

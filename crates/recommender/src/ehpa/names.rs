@@ -19,6 +19,10 @@ pub(super) const PREDICTION_METRIC: &str = "crane_autoscaling_prediction";
 /// The external metric of windows of time.
 pub(super) const CRON_METRIC: &str = "crane_autoscaling_cron";
 
+/// Why nothing can be asked for.
+pub(super) const TARGET_UNNAMEABLE: &str =
+    "the name of the workload, by which the autoscaler would ask, is no value of a label";
+
 /// Which labels and annotations of an effective autoscaler are passed on to what it owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Propagation {

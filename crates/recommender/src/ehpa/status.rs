@@ -3,7 +3,7 @@
 //! Unlike in Crane, times of conditions move only with their status, and a condition goes with what it was about.
 
 use api::condition::{self, Condition, Holds};
-use api::effective_hpa::{EffectiveHorizontalPodAutoscalerStatus, PREDICTION_READY, READY};
+use api::effective_hpa::{EffectiveHorizontalPodAutoscalerStatus, METRICS_PREDICTABLE, PREDICTION_READY, READY};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::adopt::own;
@@ -11,6 +11,9 @@ use super::{Problem, Seen, forecast};
 
 /// Conditions of the native autoscaler that are passed on.
 const NATIVE: [&str; 4] = ["AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero"];
+
+/// Of the message; the server takes 32768.
+const MOST_CHARACTERS: usize = 4000;
 
 /// The status of an object with these problems. `scaled` says that it was scaled by hand just now.
 pub(crate) fn status(seen: &Seen, problems: &[Problem], scaled: bool) -> EffectiveHorizontalPodAutoscalerStatus {
@@ -25,6 +28,19 @@ pub(crate) fn status(seen: &Seen, problems: &[Problem], scaled: bool) -> Effecti
         last_scale_time: [by_hand, by_autoscaler, old.last_scale_time].into_iter().flatten().max_by_key(|time| time.0),
         conditions: conditions(seen, problems, old.conditions),
     }
+}
+
+/// What people should be told, once for each generation: which metrics cannot be predicted.
+pub(crate) fn news<'a>(
+    old: Option<&EffectiveHorizontalPodAutoscalerStatus>,
+    new: &'a EffectiveHorizontalPodAutoscalerStatus,
+) -> Option<&'a str> {
+    fn said(status: &EffectiveHorizontalPodAutoscalerStatus) -> Option<&Condition> {
+        status.conditions.iter().find(|condition| condition.kind == METRICS_PREDICTABLE)
+    }
+    let now = said(new)?;
+    let before = old.and_then(said).map(|condition| condition.observed_generation);
+    (before != Some(now.observed_generation)).then_some(now.message.as_str())
 }
 
 fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>) -> Vec<Condition> {
@@ -58,6 +74,16 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
             known.push(kind);
         }
     }
+    let unpredicted = forecast::unpredicted(seen.object);
+    if !unpredicted.is_empty() {
+        let message: String = unpredicted.join("; ").chars().take(MOST_CHARACTERS).collect();
+        set(METRICS_PREDICTABLE, Holds::False, "MetricsNotPredictable", &message);
+        known.push(METRICS_PREDICTABLE);
+    }
     conditions.retain(|condition| known.contains(&condition.kind.as_str()));
+    // What was said of another generation is news.
+    for condition in conditions.iter_mut().filter(|condition| condition.kind == METRICS_PREDICTABLE) {
+        condition.observed_generation = seen.object.metadata.generation;
+    }
     conditions
 }

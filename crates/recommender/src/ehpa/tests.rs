@@ -3,6 +3,7 @@
 mod adopt;
 mod crons;
 mod in_advance;
+mod predictable;
 mod preview;
 mod stage;
 
