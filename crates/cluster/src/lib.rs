@@ -61,7 +61,7 @@ pub use node::Node;
 pub use oom::OomKill;
 pub use owner::Owner;
 pub use placement::Placement;
-pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Termination};
+pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Sidecar, Termination};
 pub use policy::{Policy, Reach};
 pub use prediction::{PredictedMetric, Prediction};
 pub use quota::{Quota, QuotaScope};

@@ -122,6 +122,8 @@ mod tests {
                 status,
             }],
             init_containers: Vec::new(),
+            sidecars: Vec::new(),
+            requests: None,
             placement: None,
             running: None,
         })

@@ -32,6 +32,10 @@ pub struct Pod {
     pub containers: Vec<Container>,
     /// Names of init containers; their usage is not a sample of any container.
     pub init_containers: Vec<String>,
+    /// Those of its init containers that go on running beside the others (`restartPolicy: Always`).
+    pub sidecars: Vec<Sidecar>,
+    /// What it requests as a whole (`spec.resources`), where it does.
+    pub requests: Option<Box<Resources>>,
     /// Where it may run and what it asks for beside; absent where nobody needs it.
     pub placement: Option<Arc<Placement>>,
     /// What it says while it runs; absent where nobody needs it.
@@ -65,6 +69,15 @@ pub struct Container {
     pub limits: Resources,
     /// What the kubelet says about it; none before it says anything.
     pub status: Option<ContainerStatus>,
+}
+
+/// An init container that goes on running.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sidecar {
+    /// Name, unique within the pod.
+    pub name: String,
+    /// What its specification requests.
+    pub requests: Resources,
 }
 
 /// What the kubelet says about a container.
@@ -123,6 +136,12 @@ impl Pod {
                     Container::trim(container, status)
                 })
                 .collect(),
+            sidecars: spec.init_containers.iter().flatten().filter_map(Sidecar::trim).collect(),
+            requests: spec
+                .resources
+                .and_then(|resources| resources.requests)
+                .filter(|all| !all.is_empty())
+                .map(|all| Box::new(Resources::of(Some(&all)))),
             init_containers: spec.init_containers.into_iter().flatten().map(|container| container.name).collect(),
             placement,
             running: None,
@@ -166,6 +185,14 @@ impl Container {
         let reported = status.as_ref().and_then(|status| status.resources.as_ref());
         let (requests, limits) = effective(reported, container.resources.as_ref());
         Self { name: container.name, requests, limits, status: status.map(ContainerStatus::trim) }
+    }
+}
+
+impl Sidecar {
+    fn trim(container: &v1::Container) -> Option<Self> {
+        let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+        (container.restart_policy.as_deref() == Some("Always"))
+            .then(|| Self { name: container.name.clone(), requests: Resources::of(requests) })
     }
 }
 
@@ -259,6 +286,7 @@ mod tests {
         assert_eq!(pod.phase, Phase::Running);
         assert_eq!(pod.owner.expect("it has a controller").name, "web");
         assert_eq!(pod.init_containers, ["setup"]);
+        assert_eq!((pod.sidecars, pod.requests), (Vec::new(), None));
         let [web, proxy] = pod.containers.as_slice() else { panic!("two containers") };
         assert_eq!(
             web.requests,
@@ -267,6 +295,21 @@ mod tests {
         assert_eq!(web.status.as_ref().expect("reported").state, ContainerState::Running);
         assert_eq!(proxy.limits, Resources { cpu: None, memory: Some(Memory::from_bytes(32 << 20)) });
         assert_eq!(proxy.status, None);
+    }
+
+    #[test]
+    fn what_is_requested_beside_the_containers_is_kept() {
+        let mut pod = full_pod();
+        pod["spec"]["resources"] = json!({"requests": {"memory": "1Gi"}});
+        pod["spec"]["initContainers"] = json!([
+            {"name": "setup", "resources": {"requests": {"cpu": "1"}}},
+            {"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "10m"}}},
+        ]);
+        let pod = trim(pod);
+        assert_eq!(pod.init_containers, ["setup", "mesh"]);
+        let ten = Resources { cpu: Some(Cpu::from_millicores(10)), memory: None };
+        assert_eq!(pod.sidecars, [Sidecar { name: "mesh".to_owned(), requests: ten }]);
+        assert_eq!(pod.requests.as_deref(), Some(&Resources { cpu: None, memory: Some(Memory::from_bytes(1 << 30)) }));
     }
 
     #[test]

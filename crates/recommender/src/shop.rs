@@ -28,6 +28,8 @@ pub(crate) fn pod(name: &str, app: &str) -> Pod {
             status: None,
         }],
         init_containers: vec!["setup".to_owned()],
+        sidecars: Vec::new(),
+        requests: None,
         placement: None,
         running: None,
     }

@@ -5,7 +5,7 @@ mod crons;
 mod in_advance;
 mod predictable;
 mod preview;
-mod stage;
+pub(crate) mod stage;
 
 use serde_json::{Value, json};
 

@@ -27,12 +27,7 @@ pub struct Container {
 
 impl Requests {
     /// What the pod, or one container of it, asks for, in thousandths.
-    pub(super) fn milli(
-        &self,
-        pod: &str,
-        resource: &ResourceName,
-        container: Option<&str>,
-    ) -> Result<i64, MetricError> {
+    pub fn milli(&self, pod: &str, resource: &ResourceName, container: Option<&str>) -> Result<i64, MetricError> {
         match container {
             None if !self.pod.is_empty() => self.of_pod(pod, resource),
             None => self.sum(pod, resource, |_| true),

@@ -130,7 +130,7 @@ pub(super) fn resource(name: &str, target: &Value) -> Value {
     json!({"type": "Resource", "resource": {"name": name, "target": target}})
 }
 
-pub(super) fn pod(name: &str, phase: Phase) -> Pod {
+pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
     let container = |name: &str, cpu, memory| Container {
         name: name.to_owned(),
         requests: Resources { cpu: Some(Cpu::from_millicores(cpu)), memory: Some(Memory::from_bytes(memory)) },
@@ -146,6 +146,8 @@ pub(super) fn pod(name: &str, phase: Phase) -> Pod {
         started_at: None,
         containers: vec![container("app", 200, 1 << 20), container("sidecar", 51, 1 << 19)],
         init_containers: Vec::new(),
+        sidecars: Vec::new(),
+        requests: None,
         placement: None,
         running: None,
     }

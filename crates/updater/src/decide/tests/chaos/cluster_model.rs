@@ -266,6 +266,8 @@ impl ClusterModel {
             started_at: None,
             containers: Vec::<Container>::new(),
             init_containers: Vec::new(),
+            sidecars: Vec::new(),
+            requests: None,
             placement: None,
             running: Some(Arc::new(running)),
         };
