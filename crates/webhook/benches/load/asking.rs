@@ -1,8 +1,7 @@
 //! Asks for reviews and notes how long each answer took since it was due, whether or not the review was sent in time: a server, or
 //! an asker, that is held up for a moment shows in every review that was due meanwhile.
 //!
-//! One thread that never sleeps while anything is due, and no timers: it sends what is due, and looks for answers on the connections
-//! that owe one. It asks in rounds: the kernel takes the core from a thread of real-time priority that never lets go of it.
+//! One thread that never sleeps while anything is due, and no timers: it sends what is due, and takes the answers that are there. It asks in rounds: the kernel takes the core from a thread of real-time priority that never lets go of it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use crate::arrivals::Arrivals;
 use crate::cluster::review;
 use crate::connection::{Answered, Connection};
 use crate::latencies::Latencies;
+use crate::readiness::Readiness;
 use crate::server::Server;
 
 const CONNECTIONS: usize = 32;
@@ -28,6 +28,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Asker {
     connections: Vec<Connection>,
+    readiness: Readiness,
     requests: Vec<Vec<u8>>,
 }
 
@@ -75,8 +76,10 @@ impl Asker {
             .with_no_client_auth();
         let config = Arc::new(config);
         let open = |_| Connection::open(server.address, Arc::clone(&config));
+        let connections = (0..CONNECTIONS).map(open).collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            connections: (0..CONNECTIONS).map(open).collect::<Result<_>>()?,
+            readiness: Readiness::of(&connections)?,
+            connections,
             requests: (0..REVIEWS).map(|number| request(number * 7)).collect(),
         })
     }
@@ -117,13 +120,13 @@ impl Asker {
 
     /// `due` says when the next review is due, and ends with the last one.
     fn ask(&mut self, mut due: impl Iterator<Item = Instant>, asked: &mut Asked) -> Result<()> {
-        let Self { connections, requests } = self;
+        let Self { connections, readiness, requests } = self;
         let mut requests = requests.iter().cycle();
         let mut free: Vec<usize> = (0..connections.len()).collect();
-        let mut waiting = Vec::new();
+        let mut waiting = 0_usize;
         let mut free_since = Instant::now();
         let (mut next, mut is_over) = (None, false);
-        while !is_over || !waiting.is_empty() {
+        while !is_over || waiting > 0 {
             if next.is_none() && !is_over && !free.is_empty() {
                 next = due.next();
                 is_over = next.is_none();
@@ -136,18 +139,16 @@ impl Asker {
                 asked.crowded += usize::from(free_since > due_now);
                 let request = requests.next().context("a review")?;
                 connections.get_mut(number).context("a connection")?.ask(request, due_now)?;
-                waiting.push(number);
+                waiting += 1;
                 next = None;
             }
             let was_crowded = free.is_empty();
-            for number in std::mem::take(&mut waiting) {
-                match connections.get_mut(number).context("a connection")?.look()? {
-                    None => waiting.push(number),
-                    Some(Answered { due, is_changed }) => {
-                        asked.latencies.add(due.elapsed());
-                        asked.unchanged += usize::from(!is_changed);
-                        free.push(number);
-                    }
+            for number in readiness.now()? {
+                if let Some(Answered { due, is_changed }) = connections.get_mut(number).context("a connection")?.look()? {
+                    asked.latencies.add(due.elapsed());
+                    asked.unchanged += usize::from(!is_changed);
+                    free.push(number);
+                    waiting -= 1;
                 }
             }
             if was_crowded && !free.is_empty() {

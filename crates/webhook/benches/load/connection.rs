@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -52,11 +53,21 @@ impl Connection {
     /// The answer, which must admit the pod, once it is there whole.
     pub(crate) fn look(&mut self) -> Result<Option<Answered>> {
         let Some(due) = self.due else { return Ok(None) };
-        let room = self.answer.get_mut(self.filled..).context("a long answer")?;
-        match self.stream.read(room) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-            read => self.filled += read?,
+        loop {
+            let room = self.answer.get_mut(self.filled..).context("a long answer")?;
+            match self.stream.read(room) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                read => self.filled += read?,
+            }
+            if let Some(is_changed) = self.answered()? {
+                self.due = None;
+                return Ok(Some(Answered { due, is_changed }));
+            }
         }
+    }
+
+    /// Whether the pod was changed, once the answer is there whole.
+    fn answered(&self) -> Result<Option<bool>> {
         let text = std::str::from_utf8(self.answer.get(..self.filled).context("what was read")?)?;
         let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(None) };
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).context("no length")?;
@@ -64,7 +75,12 @@ impl Connection {
             return Ok(None);
         }
         ensure!(head.starts_with("HTTP/1.1 200") && body.contains("\"allowed\":true"), "{text}");
-        self.due = None;
-        Ok(Some(Answered { due, is_changed: body.contains("\"patch\":") }))
+        Ok(Some(body.contains("\"patch\":")))
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.sock.as_fd()
     }
 }

@@ -1,5 +1,7 @@
 //! A core for each thread, so that the one that answers and the one that asks wait neither for each other nor for anything else.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -14,6 +16,21 @@ pub(crate) fn stay_on(number: usize) -> Result<()> {
     let mut only = CpuSet::new();
     only.set(core);
     Ok(sched_setaffinity(None, &only)?)
+}
+
+/// While this lives, cores that have nothing to do wait for work awake: how long it takes to wake the sleeping core of a virtual
+/// machine is its host's affair. That takes a right. Linux: Documentation/power/pm_qos_interface.rst.
+pub(crate) struct Awake {
+    _request: File,
+}
+
+impl Awake {
+    pub(crate) fn request() -> Result<Self> {
+        let mut request = File::options().write(true).open("/dev/cpu_dma_latency")?;
+        let microseconds = 0_i32;
+        request.write_all(&microseconds.to_ne_bytes())?;
+        Ok(Self { _request: request })
+    }
 }
 
 /// A thread of this or another process.

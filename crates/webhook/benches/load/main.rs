@@ -3,7 +3,7 @@
 //!
 //! First as many reviews as the server can take, on all connections at once; then half as many, each due at random and counted
 //! from when it was due. Both threads get real-time priority where that is permitted, so that nothing else on the machine takes
-//! their cores. The kernel's word on how long they waited for them tells a slow server from a busy machine. What the kernel does not
+//! their cores, and cores do not sleep. The kernel's word on how long they waited for them tells a slow server from a busy machine. What the kernel does not
 //! know, that the host of a virtual machine has taken a core away, is looked at before: it lasts milliseconds, and comes in some
 //! rounds. So the 99th percentile that is judged is that of the middle round; that of all rounds together is printed beside it.
 
@@ -13,6 +13,7 @@ mod cluster;
 mod connection;
 mod cores;
 mod latencies;
+mod readiness;
 mod server;
 mod serving;
 mod stalls;
@@ -20,7 +21,7 @@ mod stalls;
 use anyhow::{Result, ensure};
 
 use asking::{Asked, Asker};
-use cores::{Thread, Used, stay_on};
+use cores::{Awake, Thread, Used, stay_on};
 use server::{SERVE, Server};
 
 /// The goal.
@@ -38,6 +39,11 @@ fn main() -> Result<()> {
     runtime::tls::install_crypto_provider();
     if std::env::args().any(|argument| argument == SERVE) {
         return serving::run();
+    }
+    let awake = Awake::request();
+    match &awake {
+        Ok(_) => println!("cores that have nothing to do stay awake"),
+        Err(error) => println!("cores that have nothing to do may sleep, and latencies include their waking up: {error:#}"),
     }
     let machine = stalls::watch()?;
     let (missed, longest) = (100.0 * machine.missed, machine.longest.as_secs_f64() * 1e3);
