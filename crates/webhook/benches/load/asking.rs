@@ -144,7 +144,9 @@ impl Asker {
             }
             let was_crowded = free.is_empty();
             for number in readiness.now()? {
-                if let Some(Answered { due, is_changed }) = connections.get_mut(number).context("a connection")?.look()? {
+                if let Some(Answered { due, is_changed }) =
+                    connections.get_mut(number).context("a connection")?.look()?
+                {
                     asked.latencies.add(due.elapsed());
                     asked.unchanged += usize::from(!is_changed);
                     free.push(number);

@@ -19,7 +19,7 @@ pub(crate) fn stay_on(number: usize) -> Result<()> {
 }
 
 /// While this lives, cores that have nothing to do wait for work awake: how long it takes to wake the sleeping core of a virtual
-/// machine is its host's affair. That takes a right. Linux: Documentation/power/pm_qos_interface.rst.
+/// machine is its host's affair. That takes a right. Linux: `Documentation/power/pm_qos_interface.rst`.
 pub(crate) struct Awake {
     _request: File,
 }

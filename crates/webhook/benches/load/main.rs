@@ -43,11 +43,13 @@ fn main() -> Result<()> {
     let awake = Awake::request();
     match &awake {
         Ok(_) => println!("cores that have nothing to do stay awake"),
-        Err(error) => println!("cores that have nothing to do may sleep, and latencies include their waking up: {error:#}"),
+        Err(error) => {
+            println!("cores that have nothing to do may sleep, and latencies include their waking up: {error:#}");
+        }
     }
     let machine = stalls::watch()?;
     let (missed, longest) = (100.0 * machine.missed, machine.longest.as_secs_f64() * 1e3);
-    println!("the machine by itself stood still for {missed:.2} % of the time, for {longest:.1} ms at most");
+    println!("the machine by itself mostly stands still for {missed:.2} % of the time; {longest:.1} ms at most");
     let server = Server::start()?;
     stay_on(1)?;
     let own = Thread::current()?;

@@ -7,15 +7,18 @@ use anyhow::Result;
 
 use crate::cores::{Thread, stay_on};
 
-/// Shorter than the kernel lets a thread of real-time priority have its core without a pause.
-const WATCHED: Duration = Duration::from_millis(800);
+/// Together shorter than the kernel lets a thread of real-time priority have its core without a pause.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOKS: usize = 9;
 /// A shorter look away is an interrupt.
 const STALL: Duration = Duration::from_micros(200);
 
 /// Of the core that missed more.
+#[derive(Default)]
 pub(crate) struct Stalls {
-    /// As a share of the time.
+    /// As a share of the time, in the middle one of all looks. As with the rounds of asking, one long stall says little.
     pub(crate) missed: f64,
+    /// Of all looks.
     pub(crate) longest: Duration,
 }
 
@@ -25,7 +28,7 @@ pub(crate) fn watch() -> Result<Stalls> {
         let watchers = [0, 1].map(|core| scope.spawn(move || watch_core(core)));
         watchers.into_iter().filter_map(|watcher| watcher.join().ok()).collect()
     });
-    let mut worst = Stalls { missed: 0.0, longest: Duration::ZERO };
+    let mut worst = Stalls::default();
     for stalls in watched {
         let stalls = stalls?;
         worst.missed = worst.missed.max(stalls.missed);
@@ -38,13 +41,17 @@ fn watch_core(number: usize) -> Result<Stalls> {
     stay_on(number)?;
     // Where it is not permitted, the run says so.
     let _ = Thread::current()?.raise();
-    Ok(look())
+    let (mut missed, longest): (Vec<Duration>, Vec<Duration>) = (0..LOOKS).map(|_| look()).unzip();
+    missed.sort();
+    let middle = missed.get(LOOKS / 2).copied().unwrap_or_default();
+    Ok(Stalls { missed: middle.div_duration_f64(LOOK), longest: longest.into_iter().max().unwrap_or_default() })
 }
 
-fn look() -> Stalls {
+/// What was missed in all, and at once at most.
+fn look() -> (Duration, Duration) {
     let begin = Instant::now();
     let (mut last, mut missed, mut longest) = (begin, Duration::ZERO, Duration::ZERO);
-    while last.duration_since(begin) < WATCHED {
+    while last.duration_since(begin) < LOOK {
         let now = Instant::now();
         let gap = now.duration_since(last);
         if gap > STALL {
@@ -53,5 +60,5 @@ fn look() -> Stalls {
         }
         last = now;
     }
-    Stalls { missed: missed.div_duration_f64(WATCHED), longest }
+    (missed, longest)
 }
