@@ -10,9 +10,9 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use sandbox::Sandbox;
 
+use crate::PATIENCE;
 use crate::observe::NAMESPACE;
 use crate::replicas::Seen;
-use crate::{PATIENCE, stage};
 
 const WORKLOAD: &str = "checkout";
 /// What its effective autoscaler owns is called so.
@@ -33,7 +33,7 @@ pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
         "\n3. The load of {WORKLOAD} rises each day at {} UTC; Prometheus is given {DAYS} days of that. It is scaled before.\n",
         clock(rise)
     );
-    stage::apply(sandbox, "tests/demo/checkout.yaml").await?;
+    e2e::apply(sandbox, "tests/demo/checkout.yaml").await?;
     println!("  {}  ehpa/{WORKLOAD} is made, from tests/demo/checkout.yaml", time());
     let first = Seen::now(client, WORKLOAD, NATIVE).await?.replicas;
     let mut told = String::new();

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result};
 use e2e::deployed::deploy_these;
-use e2e::{feed_certificates, kubectl_in, repository};
+use e2e::{apply, feed_certificates, kubectl_in};
 use kube::Client;
 use sandbox::Sandbox;
 
@@ -24,11 +24,4 @@ pub(crate) async fn set(sandbox: &Sandbox, client: &Client) -> Result<()> {
         "  Recommender, updater, webhook and adapter run as deployed from deploy/overlays/demo, each under its own ServiceAccount"
     );
     Ok(())
-}
-
-/// Applies a file of the repository as a user does.
-pub(crate) async fn apply(sandbox: &Sandbox, file: &str) -> Result<()> {
-    let path = repository().join(file);
-    let path = path.to_str().context("the repository's path is text")?;
-    kubectl_in(sandbox, &["apply", "--server-side", "-f", path]).await.map(drop)
 }

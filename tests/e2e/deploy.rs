@@ -282,9 +282,7 @@ fn no_program_may_do_everything() -> Result<()> {
 #[tokio::test]
 async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
     // A dry run makes no namespace, and refuses what would go into one that is not there.
-    let namespace = base().join("namespace.yaml");
-    let namespace = namespace.to_str().context("the repository's path is text")?;
-    e2e::kubectl(&["apply", "--server-side", "-f", namespace]).await?;
+    e2e::apply(e2e::shared().await?, "deploy/base/namespace.yaml").await?;
     for overlay in [
         "deploy/base",
         "deploy/overlays/demo",

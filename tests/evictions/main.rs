@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::deployed::{Replica, UPDATER, UPDATER_PORT, deploy_these, leader_with, metric, process, replicas_of, scrape};
 use e2e::measuring::{exit_code, in_sandbox, vpas};
-use e2e::{eventually, kubectl_in, load, program, repository};
+use e2e::{apply, eventually, kubectl_in, load, program};
 use sandbox::{Options, Sandbox};
 use tokio::time::{Instant, timeout};
 
@@ -44,15 +44,9 @@ async fn run() -> Result<()> {
 }
 
 async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
-    for folder in ["deploy/crds", "tests/evictions"] {
-        let path = repository().join(folder);
-        let path = path.to_str().context("the repository's path is text")?;
-        if folder == "deploy/crds" {
-            kubectl_in(sandbox, &["apply", "--server-side", "-k", path]).await?;
-        } else {
-            deploy_these(sandbox, folder, UPDATER).await?;
-            deploy_these(sandbox, folder, WEBHOOK).await?;
-        }
+    apply(sandbox, "deploy/crds").await?;
+    for labels in [UPDATER, WEBHOOK] {
+        deploy_these(sandbox, "tests/evictions", labels).await?;
     }
     let [option, namespace, name] = STOP;
     kubectl_in(sandbox, &[option, namespace, "create", "configmap", name]).await?;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::{Follow, eventually, follow, namespace};
+use e2e::{Follow, follow, namespace};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client, ResourceExt as _};
@@ -51,8 +51,6 @@ struct Seen {
 /// Makes so many workloads and waits until their pods run.
 pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population> {
     let namespace = namespace(client, "benchmark").await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-    eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
     let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &namespace);
     let (told, mut seen) = watch::channel(Seen::default());
     let noted = told.clone();

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::{CONFIG_UNSUPPORTED, VerticalPodAutoscaler};
-use e2e::{deployed, eventually, feed_certificates, kubectl, namespace, repository, shared};
+use e2e::{apply, deployed, eventually, feed_certificates, namespace, shared};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -43,8 +43,6 @@ impl Stage {
         }
         let tls = turn.clone().context("just made")?;
         let namespace = namespace(&client, prefix).await?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-        eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
         let pods = Api::namespaced(client.clone(), &namespace);
         Ok(Self { client, namespace, tls, pods, _turn: turn })
     }
@@ -223,8 +221,7 @@ pub(crate) fn signal(process: u32, signal: &str) -> Result<()> {
 
 /// Deploys the recommender with its feed; gives what a reader needs.
 async fn deploy(client: &Client) -> Result<Arc<ClientConfig>> {
-    let file = repository().join("deploy/base/namespace.yaml");
-    kubectl(&["apply", "--server-side", "-f", file.to_str().context("the repository's path is text")?]).await?;
+    apply(shared().await?, "deploy/base/namespace.yaml").await?;
     let tls = feed_certificates(client).await?;
     deployed::deploy(shared().await?, "tests/kills").await?;
     Ok(tls)

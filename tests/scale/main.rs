@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::{deploy, leader, metric, process, scrape};
 use e2e::measuring::{exit_code, in_sandbox, vpas};
-use e2e::{eventually, kubectl_in, load, program, repository};
+use e2e::{apply, eventually, load, program};
 use sandbox::{Options, Sandbox};
 use tokio::time::Instant;
 
@@ -47,9 +47,7 @@ async fn run() -> Result<()> {
 }
 
 async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
-    let definitions = repository().join("deploy/crds");
-    let definitions = definitions.to_str().context("the repository's path is text")?;
-    kubectl_in(sandbox, &["apply", "--server-side", "-k", definitions]).await?;
+    apply(sandbox, "deploy/crds").await?;
     let client = sandbox.client().await?;
     let started = Instant::now();
     population::make(&client, vpas).await?;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::{eventually, namespace};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, ListParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -26,8 +26,6 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
     let mut namespaces = Vec::new();
     for _ in 0..NAMESPACES {
         let name = namespace(client, "team").await?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &name);
-        eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
         namespaces.push(name);
     }
     let kind = ApiResource::erase::<api::vpa::VerticalPodAutoscaler>(&());

@@ -57,9 +57,7 @@ async fn start(name: String, prometheus: bool) -> Result<Sandbox> {
     if let Err(error) = sweep(&sandbox).await {
         eprintln!("not all logs of earlier runs could be removed: {error:#}");
     }
-    let definitions = repository().join("deploy/crds");
-    let definitions = definitions.to_str().context("the repository's path is text")?;
-    crate::kubectl_in(&sandbox, &["apply", "--server-side", "-k", definitions]).await?;
+    crate::apply(&sandbox, "deploy/crds").await?;
     established(&sandbox.client().await?).await?;
     Ok(sandbox)
 }

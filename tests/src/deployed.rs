@@ -12,7 +12,7 @@ use sandbox::Sandbox;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::{eventually, kubectl_in, repository};
+use crate::{apply, eventually};
 
 const NAMESPACE: &str = "plimsoll-system";
 const LABEL: &str = "app.kubernetes.io/name=recommender";
@@ -31,9 +31,7 @@ pub async fn deploy(sandbox: &Sandbox, kustomization: &str) -> Result<()> {
 
 /// The same for the Deployments with these labels.
 pub async fn deploy_these(sandbox: &Sandbox, kustomization: &str, labels: &str) -> Result<()> {
-    let overlay = repository().join(kustomization);
-    let overlay = overlay.to_str().context("the repository's path is text")?;
-    kubectl_in(sandbox, &["apply", "--server-side", "-k", overlay]).await?;
+    apply(sandbox, kustomization).await?;
     all_ready(&sandbox.client().await?, labels).await
 }
 

@@ -4,6 +4,16 @@ use anyhow::{Context, Result, ensure};
 use sandbox::Sandbox;
 use tokio::process::Command;
 
+use crate::repository;
+
+/// Applies a file of the repository, or what the kustomization in a folder of it makes, as a user does.
+pub async fn apply(sandbox: &Sandbox, path: &str) -> Result<()> {
+    let whole = repository().join(path);
+    let kind = if whole.is_dir() { "-k" } else { "-f" };
+    let whole = whole.to_str().context("the repository's path is text")?;
+    kubectl_in(sandbox, &["apply", "--server-side", kind, whole]).await.map(drop)
+}
+
 /// Runs kubectl with all rights in the shared sandbox, and hands back what it printed.
 pub async fn kubectl(arguments: &[&str]) -> Result<String> {
     kubectl_in(crate::shared().await?, arguments).await

@@ -23,6 +23,6 @@ pub use authority::{Authority, Issued};
 pub use certificates::{FEED_SERVER, feed_certificates};
 pub use control_plane::{another, another_with_prometheus, is_established, program, repository, shared};
 pub use following::{Follow, follow};
-pub use kubectl::{kubectl, kubectl_in};
-pub use namespace::namespace;
+pub use kubectl::{apply, kubectl, kubectl_in};
+pub use namespace::{admits_pods, namespace};
 pub use watching::Watching;

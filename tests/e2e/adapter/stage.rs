@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::deploy_these;
 use e2e::{another_with_prometheus, eventually, feed_certificates, namespace};
-use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::core::Status;
 use kube::{Api, Client};
@@ -34,9 +33,7 @@ impl Stage {
         let mut own = OWN.lock().await;
         if own.is_none() {
             let sandbox = another_with_prometheus("adapter").await?;
-            let file = e2e::repository().join("deploy/base/namespace.yaml");
-            let file = file.to_str().context("the repository's path is text")?;
-            e2e::kubectl_in(&sandbox, &["apply", "--server-side", "-f", file]).await?;
+            e2e::apply(&sandbox, "deploy/base/namespace.yaml").await?;
             let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
             let url = format!("--from-literal=PLIMSOLL_ADAPTER_PROMETHEUS_URL={url}");
             let authority =
@@ -50,8 +47,6 @@ impl Stage {
         let client = own.as_ref().context("just made")?.client().await?;
         available(&client).await?;
         let namespace = namespace(&client, prefix).await?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-        eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
         Ok(Self { own, client, namespace })
     }
 

@@ -113,9 +113,7 @@ impl<'a> Takeover<'a> {
             "stringData": {"tls.crt": self.issued.certificate.pem(), "tls.key": self.issued.key.serialize_pem()},
         });
         secrets.patch("other-adapter-tls", &PatchParams::apply("e2e").force(), &Patch::Apply(secret)).await?;
-        let file = e2e::repository().join("tests/e2e/adapter/other.yaml");
-        let file = file.to_str().context("the repository's path is text")?;
-        self.stage.kubectl(&["apply", "--server-side", "-f", file]).await?;
+        e2e::apply(sandbox, "tests/e2e/adapter/other.yaml").await?;
         all_ready(&self.stage.client, OTHER).await
     }
 

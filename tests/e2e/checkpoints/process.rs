@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, free_address, kubectl, program, repository, shared};
+use e2e::{apply, eventually, free_address, kubectl, program, shared};
 use kube::config::{AuthInfo, Kubeconfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -83,9 +83,7 @@ async fn kubeconfig() -> Result<&'static PathBuf> {
 
 async fn make_kubeconfig() -> Result<PathBuf> {
     for file in ["namespace.yaml", "recommender/service-account.yaml", "recommender/rbac.yaml"] {
-        let path = repository().join("deploy/base").join(file);
-        let path = path.to_str().context("the repository's path is text")?;
-        kubectl(&["apply", "--server-side", "-f", path]).await?;
+        apply(shared().await?, &format!("deploy/base/{file}")).await?;
     }
     let token = kubectl(&["-n", ACCOUNT_NAMESPACE, "create", "token", ACCOUNT, "--duration=2h"]).await?;
     let ours = shared().await?.kubeconfig();

@@ -7,7 +7,7 @@ use api::checkpoint::{VerticalPodAutoscalerCheckpoint, object_name};
 use api::vpa::VerticalPodAutoscaler;
 use e2e::{eventually, namespace, shared};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
@@ -27,9 +27,6 @@ impl Room {
     pub(crate) async fn new(prefix: &str) -> Result<Self> {
         let client = shared().await?.client().await?;
         let namespace = namespace(&client, prefix).await?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-        // Pods are refused until their namespace has one.
-        eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
         let autoscalers = loosely_typed::<VerticalPodAutoscaler>(&client, &namespace);
         let checkpoints = loosely_typed::<VerticalPodAutoscalerCheckpoint>(&client, &namespace);
         Ok(Self { namespace, client, autoscalers, checkpoints })

@@ -39,18 +39,7 @@ impl Room {
         let client = shared().await?.client().await?;
         let namespace = namespace(&client, "hosting").await?;
         let pods = Api::namespaced(client.clone(), &namespace);
-        let room = Self { client, namespace, pods };
-        room.await_service_account().await?;
-        Ok(room)
-    }
-
-    /// Pods are refused until their namespace has one.
-    async fn await_service_account(&self) -> Result<()> {
-        eventually("there is a default service account", PATIENCE, async || {
-            kubectl(&["-n", &self.namespace, "get", "serviceaccount", "default"]).await
-        })
-        .await
-        .map(drop)
+        Ok(Self { client, namespace, pods })
     }
 
     pub(super) async fn create<K>(&self, object: Value) -> Result<K>

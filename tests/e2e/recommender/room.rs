@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler;
 use e2e::{eventually, namespace};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -24,9 +24,6 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) async fn new(client: Client, prefix: &str) -> Result<Self> {
         let namespace = namespace(&client, prefix).await?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-        // Pods are refused until their namespace has one.
-        eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
         Ok(Self::of(client, &namespace))
     }
 

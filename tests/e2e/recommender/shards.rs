@@ -11,7 +11,7 @@ use e2e::deployed::{deploy, leader_of, metric, recovered};
 use e2e::{FEED_SERVER, another, eventually, feed_certificates, kubectl_in};
 use feed::{Following, Reader};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
@@ -40,8 +40,7 @@ async fn furnish(client: &Client, name: &str) -> Result<Room> {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata, ..Namespace::default() };
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
-    eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
+    e2e::admits_pods(client, name).await?;
     let room = Room::of(client.clone(), name);
     room.deploy("web", 2, "240m", "300Mi").await?;
     room.autoscale("web", deployment("web"), &json!({})).await?;

@@ -8,7 +8,7 @@ use e2e::deployed::{Replica, UPDATER, UPDATER_PORT, all_ready, deploy_these, lea
 use e2e::{another, eventually, namespace};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -50,17 +50,13 @@ impl Stage {
         let mut own = OWN.lock().await;
         if own.is_none() {
             let sandbox = another("updater").await?;
-            let file = e2e::repository().join("deploy/base/namespace.yaml");
-            let file = file.to_str().context("the repository's path is text")?;
-            e2e::kubectl_in(&sandbox, &["apply", "--server-side", "-f", file]).await?;
+            e2e::apply(&sandbox, "deploy/base/namespace.yaml").await?;
             deploy_these(&sandbox, "tests/e2e/updater", UPDATER).await?;
             *own = Some(Own { sandbox });
         }
         let client = own.as_ref().context("just made")?.sandbox.client().await?;
         all_ready(&client, UPDATER).await?;
         let namespace = namespace(&client, prefix).await?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-        eventually("there is a default service account", PATIENCE, async || Ok(accounts.get("default").await?)).await?;
         let pods = Api::namespaced(client.clone(), &namespace);
         Ok(Self { own, client, namespace, pods })
     }

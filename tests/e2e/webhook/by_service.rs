@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployed::Replica;
-use e2e::{another, deployed, eventually, kubectl_in, repository, while_asked};
+use e2e::{another, apply, deployed, eventually, kubectl_in, while_asked};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client, Config};
@@ -25,9 +25,7 @@ const AT_ONCE: usize = 8;
 #[tokio::test]
 async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_server() -> Result<()> {
     let sandbox = another("webhook").await?;
-    let namespace = repository().join("deploy/base/namespace.yaml");
-    let namespace = namespace.to_str().context("the repository's path is text")?;
-    kubectl_in(&sandbox, &["apply", "--server-side", "-f", namespace]).await?;
+    apply(&sandbox, "deploy/base/namespace.yaml").await?;
     deployed::deploy_these(&sandbox, "tests/e2e/webhook", LABEL).await?;
     let client = sandbox.client().await?;
     let room = Room::new(client.clone(), "shop").await?;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-use e2e::{another, deployed, eventually, kubectl_in, namespace, repository};
+use anyhow::{Result, ensure};
+use e2e::{another, deployed, eventually, kubectl_in, namespace};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -32,9 +32,7 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
     deploying.buffer_unordered(16).try_collect::<Vec<()>>().await?;
     let mine = room.by_hand("mine", "web-500").await?;
 
-    let definitions = repository().join("deploy/crds");
-    let definitions = definitions.to_str().context("the repository's path is text")?;
-    kubectl_in(&sandbox, &["apply", "--server-side", "-k", definitions]).await?;
+    e2e::apply(&sandbox, "deploy/crds").await?;
     let web = json!({"selector": {"matchLabels": {"tier": "web"}}, "resourcePolicy": bounds("1")});
     let apply = async || room.policy("web", &web).await;
     eventually("the kinds are there", PATIENCE, apply).await?;
