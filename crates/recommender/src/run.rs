@@ -1,34 +1,33 @@
 //! Starts everything: watches and ingestion in every replica, writing in the one that leads.
 
+mod leader;
+mod parts;
+
+use std::time::Duration;
+
 use anyhow::anyhow;
-use cluster::Watches;
-use futures::try_join;
+use cluster::{Scope, Watches};
 use jiff::Timestamp;
 use runtime::Chassis;
-use sources::external_metrics::ExternalMetrics;
+use sources::external_metrics::{ExternalMetricNames, ExternalMetrics};
 use sources::metrics_api::MetricsApi;
 use tokio::sync::watch;
 
-use crate::act::{Writer, Writes, checkpoint, effective, policy, prediction as predicted};
-use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, PredictionArgs, scope};
-use crate::checkpoint::keep::Keeper;
+use self::leader::Leader;
+use self::parts::Parts;
+use crate::act::{Writer, checkpoint};
+use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, scope};
+use crate::checkpoint::keep::Keeper as CheckpointKeeper;
 use crate::division;
-use crate::ehpa::gauges::Gauges;
-use crate::ehpa::keep::Keeper as EffectiveKeeper;
 use crate::ehpa::watch::watch as watch_effective;
-use crate::history::Fetching;
+use crate::history::{Fetching, Settings};
 use crate::ingest::{Ingest, Shared, waiting_kills};
 use crate::metrics::Metrics;
-use crate::predict::Book;
-use crate::predict::gather::{Gather, Source};
-use crate::predict::keep::Keeper as PredictionKeeper;
+use crate::predict::gather::Source;
 use crate::serve::Feed;
-use crate::sizing_policies::keep::Keeper as PolicyKeeper;
-use crate::sizing_policies::status::Speaker;
 use crate::sizing_policies::watch::watch as watch_policies;
 use crate::state::{Charge, State};
 use crate::storage::Storage;
-use crate::tell::Teller;
 use crate::usage::Usage;
 
 /// Of so many statuses that are written at the same time, one checkpoint is: nobody waits for checkpoints.
@@ -69,19 +68,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let config = sizing.config(&feature_gates)?;
     let charge = Charge { recommender_name, memory_saver, patience: recommender_interval.0 };
     let external = external.names(&history.container_name_label)?;
-    let store = || history.clone().settings(|name| std::env::var(name).ok());
-    let (pace, query_concurrency) = (prediction.pace(), usize::from(prediction.prometheus_query_concurrency));
-    let PredictionArgs { datasource, prediction_update_frequency_duration, .. } = prediction;
-    let predicted_from = match (datasource, storage) {
-        (DataSource::Prometheus, _) | (DataSource::LikeStorage, Storage::Prometheus) => Some(Box::new(store()?)),
-        (DataSource::Usage, _) | (DataSource::LikeStorage, Storage::Checkpoint) => None,
-    };
-    let history = match storage {
-        Storage::Prometheus => Some(store()?),
-        Storage::Checkpoint => None,
-    };
+    let (past, predicted_from) = pasts(&history, storage, prediction.datasource)?;
     let mut state = State::new(charge.clone(), config).map_err(|error| anyhow!("--{error}"))?;
-    if history.is_some() {
+    if past.is_some() {
         state.await_history(Timestamp::now());
     }
     let schedulable = schedulable.settings()?;
@@ -89,13 +78,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         state.cap_to_schedulable(settings);
     }
 
-    let source = match external {
-        None => Usage::MetricsApi(MetricsApi::new(chassis.client.clone(), scope.namespace.as_deref()).only({
-            let scope = scope.clone();
-            move |namespace| scope.includes(namespace)
-        })),
-        Some(names) => Usage::External(ExternalMetrics::new(chassis.client.clone(), names), recommender_interval.0),
-    };
+    let source = usage(external, &scope, recommender_interval.0, &chassis);
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
     let policies = Watches::new(chassis.client.clone(), scope.clone());
     let horizontal = Watches::new(chassis.client.clone(), scope.clone());
@@ -110,45 +93,34 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         Some(limit) => metrics.with_recommendations(&chassis.registry, limit)?,
         None => metrics,
     };
-    let policy_keeper = PolicyKeeper {
-        view: watches.view(),
-        policies: policies.view(),
-        questions: watches.scale_questions(),
-        recommender: charge.recommender_name.clone(),
-        speaker: Speaker { shard: shard.index(), shards: shard.count() },
-        writer: policy::Writer::new(chassis.client.clone()),
-        workers: usize::from(update_worker_count),
-        metrics: metrics.clone(),
+    let workers = usize::from(update_worker_count);
+    let parts = Parts {
+        client: &chassis.client,
+        recommender: &charge.recommender_name,
+        watches: &watches,
+        horizontal: &horizontal,
+        workers,
+        metrics: &metrics,
     };
-    let effective_keeper = EffectiveKeeper {
-        view: watches.view(),
-        horizontal: horizontal.view(),
-        recommender: charge.recommender_name.clone(),
-        writer: effective::Writer::new(chassis.client.clone()),
-        propagation: effective_hpa.propagation(),
-        workers: usize::from(update_worker_count),
-    };
-    let gauges = Gauges {
-        horizontal: horizontal.view(),
-        recommender: charge.recommender_name.clone(),
-        metrics: Metrics::with_cranes(&chassis.registry, crane_metrics.crane_metrics_limit as usize)?,
-    };
+    let policy_keeper = parts.policies(&policies, shard);
+    let effective_keeper = parts.effective(effective_hpa);
+    let gauges = parts.gauges(&chassis.registry, &crane_metrics)?;
     let (rounds, heard) = watch::channel(None);
-    let gather = Gather {
-        horizontal: horizontal.view(),
-        recommender: charge.recommender_name.clone(),
-        source: match predicted_from {
-            Some(settings) => Source::Prometheus(settings),
-            None => Source::Rounds(heard, recommender_interval.0 * ROUNDS_OF_PATIENCE),
-        },
-        pace,
-        concurrency: query_concurrency,
-        book: Book::default(),
-        metrics: metrics.clone(),
+    let predicted_from = match predicted_from {
+        Some(settings) => Source::Prometheus(Box::new(settings)),
+        None => Source::Rounds(heard, recommender_interval.0 * ROUNDS_OF_PATIENCE),
     };
+    let gather = parts.gather(predicted_from, &prediction);
+    let shared = Shared::new(state);
+    let feed = Feed::start(feed, &shared, &chassis)?;
+    let (publishers, address) =
+        feed.map(|Feed { publisher, forecasts, address }| ((publisher, forecasts), address)).unzip();
+    let (publisher, forecasts) = publishers.unzip();
+    let predictions =
+        parts.predictions(gather.book.clone(), prediction.prediction_update_frequency_duration.0, forecasts);
+
     let (kills, report) = waiting_kills(metrics.clone());
     let mut watches = watches.pods(report.clone()).evictions(report).controllers().autoscalers().scales();
-    let shared = Shared::new(state);
     let ingest = Ingest {
         shared: shared.clone(),
         view: watches.view(),
@@ -161,8 +133,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         activity: chassis.activity.clone(),
         synced: chassis.readiness.condition("watches"),
     };
-    let workers = usize::from(update_worker_count);
-    let keeper = Keeper {
+    let checkpoints = CheckpointKeeper {
         shared: shared.clone(),
         view: watches.view(),
         stored: stored.view(),
@@ -178,43 +149,54 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let watch = watch_effective(chassis.client.clone(), horizontal);
     chassis.tasks.spawn_until_shutdown("effective autoscaler watch", watch);
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
-
-    let feed = Feed::start(feed, &shared, &chassis)?;
-    let (publishers, address) =
-        feed.map(|Feed { publisher, forecasts, address }| ((publisher, forecasts), address)).unzip();
-    let (publisher, forecasts) = publishers.unzip();
-    let prediction_keeper = PredictionKeeper {
-        book: gather.book.clone(),
-        horizontal: gather.horizontal.clone(),
-        publisher: forecasts,
-        writer: predicted::Writer::new(chassis.client.clone()),
-        workers: usize::from(update_worker_count),
-        frequency: prediction_update_frequency_duration.0,
-        metrics: metrics.clone(),
-    };
     chassis.tasks.spawn_until_shutdown("forecasts", gather.run());
-    if let Some(settings) = history {
+    if let Some(settings) = past {
         let fetching = Fetching { settings, shared: shared.clone(), metrics: metrics.clone() };
         chassis.tasks.spawn_until_shutdown("history", fetching.run());
     }
 
     let (election, announcement) = division::stand(shard, election, address, &chassis)?;
-    let status_writer = Writer::new(chassis.client.clone(), metrics.clone());
-    let shutdown = chassis.shutdown.clone();
-    chassis
-        .lead(&election, &announcement, |leading| {
-            // Readers are sent away when the term is over, and its work is dropped.
-            let told = publisher.as_ref().map(|publisher| publisher.begin(leading.term()));
-            let writes = Writes::new(status_writer.clone(), workers, leading.clone());
-            let teller =
-                Teller::new(shared.clone(), told, writes, metrics.clone(), leading.clone()).run(shutdown.clone());
-            // Boxed, since it holds the writes of all workers.
-            let checkpoints = Box::pin(keeper.clone().run(leading.clone(), shutdown.clone()));
-            let policies = Box::pin(policy_keeper.clone().run(leading.clone(), shutdown.clone()));
-            let effective = Box::pin(effective_keeper.clone().run(leading.clone(), shutdown.clone()));
-            let predictions = Box::pin(prediction_keeper.clone().run(leading.clone(), shutdown.clone()));
-            let gauges = gauges.clone().run(leading, shutdown.clone());
-            async { try_join!(teller, checkpoints, policies, effective, predictions, gauges).map(|_| ()) }
-        })
-        .await
+    let leader = Leader {
+        shared,
+        publisher,
+        writer: Writer::new(chassis.client.clone(), metrics.clone()),
+        workers,
+        checkpoints,
+        policies: policy_keeper,
+        effective: effective_keeper,
+        predictions,
+        gauges,
+        metrics,
+        shutdown: chassis.shutdown.clone(),
+    };
+    chassis.lead(&election, &announcement, |leading| leader.work(leading)).await
+}
+
+/// Where the past is: of usage, unless checkpoints hold it, and of what is predicted, unless it is what usage was.
+fn pasts(
+    history: &HistoryArgs,
+    storage: Storage,
+    datasource: DataSource,
+) -> anyhow::Result<(Option<Settings>, Option<Settings>)> {
+    let store = || history.clone().settings(|name| std::env::var(name).ok());
+    let predicted = match (datasource, storage) {
+        (DataSource::Prometheus, _) | (DataSource::LikeStorage, Storage::Prometheus) => Some(store()?),
+        (DataSource::Usage, _) | (DataSource::LikeStorage, Storage::Checkpoint) => None,
+    };
+    let usage = match storage {
+        Storage::Prometheus => Some(store()?),
+        Storage::Checkpoint => None,
+    };
+    Ok((usage, predicted))
+}
+
+fn usage(external: Option<ExternalMetricNames>, scope: &Scope, interval: Duration, chassis: &Chassis) -> Usage {
+    let client = chassis.client.clone();
+    match external {
+        None => Usage::MetricsApi(MetricsApi::new(client, scope.namespace.as_deref()).only({
+            let scope = scope.clone();
+            move |namespace| scope.includes(namespace)
+        })),
+        Some(names) => Usage::External(ExternalMetrics::new(client, names), interval),
+    }
 }

@@ -1,0 +1,51 @@
+//! What the replica that leads does beyond the others, for one term.
+
+use feed::Publisher;
+use futures::try_join;
+use runtime::Leading;
+use tokio_util::sync::CancellationToken;
+
+use crate::act::{Writer, Writes};
+use crate::checkpoint::keep::Keeper as CheckpointKeeper;
+use crate::ehpa::gauges::Gauges;
+use crate::ehpa::keep::Keeper as EffectiveKeeper;
+use crate::ingest::Shared;
+use crate::metrics::Metrics;
+use crate::predict::keep::Keeper as PredictionKeeper;
+use crate::sizing_policies::keep::Keeper as PolicyKeeper;
+use crate::tell::Teller;
+
+/// All that writes, or tells readers.
+pub(super) struct Leader {
+    pub(super) shared: Shared,
+    /// Where decisions are told, if there is a feed.
+    pub(super) publisher: Option<Publisher>,
+    pub(super) writer: Writer,
+    /// How many statuses are written at the same time.
+    pub(super) workers: usize,
+    pub(super) checkpoints: CheckpointKeeper,
+    pub(super) policies: PolicyKeeper,
+    pub(super) effective: EffectiveKeeper,
+    pub(super) predictions: PredictionKeeper,
+    pub(super) gauges: Gauges,
+    pub(super) metrics: Metrics,
+    pub(super) shutdown: CancellationToken,
+}
+
+impl Leader {
+    /// The work of one term. Readers are sent away when it is over, and what is not done is dropped.
+    pub(super) fn work(&self, leading: Leading) -> impl Future<Output = anyhow::Result<()>> + use<> {
+        let Self { shared, publisher, writer, workers, .. } = self;
+        let Self { checkpoints, policies, effective, predictions, gauges, metrics, shutdown, .. } = self;
+        let told = publisher.as_ref().map(|publisher| publisher.begin(leading.term()));
+        let writes = Writes::new(writer.clone(), *workers, leading.clone());
+        let teller = Teller::new(shared.clone(), told, writes, metrics.clone(), leading.clone()).run(shutdown.clone());
+        // Boxed, since it holds the writes of all workers.
+        let checkpoints = Box::pin(checkpoints.clone().run(leading.clone(), shutdown.clone()));
+        let policies = Box::pin(policies.clone().run(leading.clone(), shutdown.clone()));
+        let effective = Box::pin(effective.clone().run(leading.clone(), shutdown.clone()));
+        let predictions = Box::pin(predictions.clone().run(leading.clone(), shutdown.clone()));
+        let gauges = gauges.clone().run(leading, shutdown.clone());
+        async { try_join!(teller, checkpoints, policies, effective, predictions, gauges).map(|_| ()) }
+    }
+}

@@ -1,0 +1,99 @@
+//! What looks after policies, effective autoscalers and predictions, put together from what they share.
+
+use std::time::Duration;
+
+use cluster::{Shard, Watches};
+use feed::{Forecast, Publisher};
+use kube::Client;
+
+use crate::act::{effective, policy, prediction};
+use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};
+use crate::ehpa::gauges::Gauges;
+use crate::ehpa::keep::Keeper as EffectiveKeeper;
+use crate::metrics::Metrics;
+use crate::predict::Book;
+use crate::predict::gather::{Gather, Source};
+use crate::predict::keep::Keeper as PredictionKeeper;
+use crate::sizing_policies::keep::Keeper as PolicyKeeper;
+use crate::sizing_policies::status::Speaker;
+
+/// What they share.
+pub(super) struct Parts<'a> {
+    pub(super) client: &'a Client,
+    /// The name by which objects call this recommender.
+    pub(super) recommender: &'a str,
+    /// Pods, workloads and VPA objects.
+    pub(super) watches: &'a Watches,
+    /// Effective autoscalers, predictions, and what they own.
+    pub(super) horizontal: &'a Watches,
+    /// How many objects are written at the same time.
+    pub(super) workers: usize,
+    pub(super) metrics: &'a Metrics,
+}
+
+impl Parts<'_> {
+    pub(super) fn policies(&self, policies: &Watches, shard: Shard) -> PolicyKeeper {
+        PolicyKeeper {
+            view: self.watches.view(),
+            policies: policies.view(),
+            questions: self.watches.scale_questions(),
+            recommender: self.recommender.to_owned(),
+            speaker: Speaker { shard: shard.index(), shards: shard.count() },
+            writer: policy::Writer::new(self.client.clone()),
+            workers: self.workers,
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    pub(super) fn effective(&self, args: EffectiveHpaArgs) -> EffectiveKeeper {
+        EffectiveKeeper {
+            view: self.watches.view(),
+            horizontal: self.horizontal.view(),
+            recommender: self.recommender.to_owned(),
+            writer: effective::Writer::new(self.client.clone()),
+            propagation: args.propagation(),
+            workers: self.workers,
+        }
+    }
+
+    pub(super) fn gauges(
+        &self,
+        registry: &prometheus::Registry,
+        args: &CraneMetricsArgs,
+    ) -> Result<Gauges, prometheus::Error> {
+        Ok(Gauges {
+            horizontal: self.horizontal.view(),
+            recommender: self.recommender.to_owned(),
+            metrics: Metrics::with_cranes(registry, args.crane_metrics_limit as usize)?,
+        })
+    }
+
+    pub(super) fn gather(&self, source: Source, args: &PredictionArgs) -> Gather {
+        Gather {
+            horizontal: self.horizontal.view(),
+            recommender: self.recommender.to_owned(),
+            source,
+            pace: args.pace(),
+            concurrency: usize::from(args.prometheus_query_concurrency),
+            book: Book::default(),
+            metrics: self.metrics.clone(),
+        }
+    }
+
+    pub(super) fn predictions(
+        &self,
+        book: Book,
+        frequency: Duration,
+        publisher: Option<Publisher<Forecast>>,
+    ) -> PredictionKeeper {
+        PredictionKeeper {
+            book,
+            horizontal: self.horizontal.view(),
+            publisher,
+            writer: prediction::Writer::new(self.client.clone()),
+            workers: self.workers,
+            frequency,
+            metrics: self.metrics.clone(),
+        }
+    }
+}
