@@ -130,65 +130,21 @@ pub(super) fn make_room(ledger: &mut Ledger, view: &View, memory: &Memory, how: 
     if how == MakeRoom::Off {
         return;
     }
+    let rests = |pod: &Pod| memory.pause_left(&pod.uid, now).is_some();
     let mut taken: BTreeSet<String> = ledger.plan.acts.iter().map(|act| act.pod_uid.clone()).collect();
     for cramped in std::mem::take(&mut ledger.cramped) {
         if taken.contains(&cramped.pod.uid) {
             continue;
         }
-        let Some(need) = need(&cramped, view, memory, &taken) else { continue };
-        if need == Amount::default() {
-            continue;
-        }
-        let rests = |pod: &Pod| memory.pause_left(&pod.uid, now).is_some();
-        let neighbours =
-            if cramped.fits_empty_node { neighbours(&cramped, need, ledger, &taken, &rests) } else { None };
-        let group = cramped.group.and_then(|index| ledger.groups.get(index));
-        let allows = |group: &Group| group.allows(Disruption::Eviction, cramped.standing);
-        let moves = cramped.may_move
-            && !rests(cramped.pod)
-            && group.is_some_and(allows)
-            && ledger.budgets.refusal(Disruption::Eviction, cramped.pod, cramped.running).is_none();
-        let (chosen, way) = match neighbours {
-            Some(chosen) if chosen.len() <= 1 || !moves => {
-                let keys = chosen.iter().map(|index| ledger.neighbours[*index].pod.key.clone()).collect();
-                (chosen, Way::Neighbours(keys))
-            }
-            _ if moves => (Vec::new(), Way::Move),
-            _ => continue,
-        };
+        let need = need(&cramped, view, memory, &taken).filter(|need| *need != Amount::default());
+        let Some((way, leavers)) = need.and_then(|need| way(&cramped, need, ledger, &taken, &rests)) else { continue };
         if how == MakeRoom::On {
-            let is_move = way == Way::Move;
-            let mut evict = |autoscaler: &ObjectKey, pod: &Pod| {
-                taken.insert(pod.uid.clone());
-                ledger.plan.acts.push(Act {
-                    autoscaler: autoscaler.clone(),
-                    pod: pod.key.clone(),
-                    pod_uid: pod.uid.clone(),
-                    what: What::Evict,
-                    why: Why::MakeRoom,
-                    recommendation: Arc::default(),
-                    disruption: Disruption::Eviction,
-                });
-            };
-            let mut take = |group: Option<usize>, pod: &Pod, running: &Running, standing: Standing| {
-                if ledger.budgets.refusal(Disruption::Eviction, pod, running).is_some() {
-                    return false;
-                }
-                ledger.budgets.spend(Disruption::Eviction, pod, running, now);
-                if let Some(group) = group.and_then(|index| ledger.groups.get_mut(index)) {
-                    group.take(Disruption::Eviction, standing);
-                }
-                true
-            };
-            if is_move && take(cramped.group, cramped.pod, cramped.running, cramped.standing) {
-                evict(&cramped.autoscaler, cramped.pod);
-            }
-            for index in chosen {
-                let Neighbour { autoscaler, pod, running, standing, group, .. } = &ledger.neighbours[index];
-                if !take(Some(*group), pod, running, *standing) {
+            for leaver in leavers {
+                if !leaver.spend(ledger, now) {
                     break;
                 }
-                evict(autoscaler, pod);
+                taken.insert(leaver.pod.uid.clone());
+                ledger.plan.acts.push(leaver.eviction());
             }
         }
         ledger.plan.rooms.push(Room {
@@ -197,6 +153,82 @@ pub(super) fn make_room(ledger: &mut Ledger, view: &View, memory: &Memory, how: 
             pod_uid: cramped.pod.uid.clone(),
             way,
         });
+    }
+}
+
+/// Whether neighbours go or the pod itself, and so who is evicted.
+fn way<'a>(
+    cramped: &Cramped<'a>,
+    need: Amount,
+    ledger: &mut Ledger<'a>,
+    taken: &BTreeSet<String>,
+    rests: &dyn Fn(&Pod) -> bool,
+) -> Option<(Way, Vec<Leaver<'a>>)> {
+    let neighbours = if cramped.fits_empty_node { neighbours(cramped, need, ledger, taken, rests) } else { None };
+    let group = cramped.group.and_then(|index| ledger.groups.get(index));
+    let allows = |group: &Group| group.allows(Disruption::Eviction, cramped.standing);
+    let moves = cramped.may_move
+        && !rests(cramped.pod)
+        && group.is_some_and(allows)
+        && ledger.budgets.refusal(Disruption::Eviction, cramped.pod, cramped.running).is_none();
+    match neighbours {
+        Some(chosen) if chosen.len() <= 1 || !moves => {
+            let leavers: Vec<Leaver> =
+                chosen.into_iter().map(|index| Leaver::from(&ledger.neighbours[index])).collect();
+            Some((Way::Neighbours(leavers.iter().map(|leaver| leaver.pod.key.clone()).collect()), leavers))
+        }
+        _ if moves => Some((Way::Move, vec![Leaver::from(cramped)])),
+        _ => None,
+    }
+}
+
+/// A pod that is evicted.
+struct Leaver<'a> {
+    autoscaler: ObjectKey,
+    pod: &'a Pod,
+    running: &'a Running,
+    standing: Standing,
+    group: Option<usize>,
+}
+
+impl<'a> From<&Cramped<'a>> for Leaver<'a> {
+    fn from(cramped: &Cramped<'a>) -> Self {
+        let Cramped { autoscaler, pod, running, standing, group, .. } = cramped;
+        Self { autoscaler: autoscaler.clone(), pod, running, standing: *standing, group: *group }
+    }
+}
+
+impl<'a> From<&Neighbour<'a>> for Leaver<'a> {
+    fn from(neighbour: &Neighbour<'a>) -> Self {
+        let Neighbour { autoscaler, pod, running, standing, group, .. } = neighbour;
+        Self { autoscaler: autoscaler.clone(), pod, running, standing: *standing, group: Some(*group) }
+    }
+}
+
+impl Leaver<'_> {
+    /// Spends what its eviction takes of its budgets and of its group, where there is enough.
+    fn spend(&self, ledger: &mut Ledger, now: Moment) -> bool {
+        let Self { pod, running, standing, group, .. } = self;
+        if ledger.budgets.refusal(Disruption::Eviction, pod, running).is_some() {
+            return false;
+        }
+        ledger.budgets.spend(Disruption::Eviction, pod, running, now);
+        if let Some(group) = group.and_then(|index| ledger.groups.get_mut(index)) {
+            group.take(Disruption::Eviction, *standing);
+        }
+        true
+    }
+
+    fn eviction(self) -> Act {
+        Act {
+            autoscaler: self.autoscaler,
+            pod: self.pod.key.clone(),
+            pod_uid: self.pod.uid.clone(),
+            what: What::Evict,
+            why: Why::MakeRoom,
+            recommendation: Arc::default(),
+            disruption: Disruption::Eviction,
+        }
     }
 }
 
