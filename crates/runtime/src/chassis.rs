@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use prometheus::{IntGauge, Opts, Registry};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::address::listen_ip_from_environment;
@@ -161,19 +162,7 @@ impl Program {
         let work = async {
             AssertUnwindSafe(work(chassis)).catch_unwind().await.map_err(|_| anyhow!("the program panicked"))?
         };
-        let mut work = pin!(until_deadline(work, &shutdown));
-        let mut failed = None;
-        let ended = loop {
-            tokio::select! {
-                ended = &mut work => break ended,
-                Some(failure) = failures.recv(), if failed.is_none() => {
-                    // The work ends as on a signal, so that it can put its things in order.
-                    tracing::error!(error = format!("{failure:#}"), "shutting down");
-                    failed = Some(failure);
-                    shutdown.cancel();
-                }
-            }
-        };
+        let (ended, failed) = until_failure(until_deadline(work, &shutdown), &mut failures, &shutdown).await;
         shutdown.cancel();
         let unfinished = tasks.drain(DRAIN_DEADLINE).await;
         serving.cancel();
@@ -189,6 +178,27 @@ impl Program {
         }
         tracing::info!(program = self.name, "ended");
         Ok(())
+    }
+}
+
+/// The outcome of `work`, and the first failure of a task meanwhile: then the work is to end as on a signal, so that it can put its things
+/// in order.
+async fn until_failure(
+    work: impl Future<Output = anyhow::Result<()>>,
+    failures: &mut mpsc::Receiver<anyhow::Error>,
+    shutdown: &CancellationToken,
+) -> (anyhow::Result<()>, Option<anyhow::Error>) {
+    let mut work = pin!(work);
+    let mut failed = None;
+    loop {
+        tokio::select! {
+            ended = &mut work => return (ended, failed),
+            Some(failure) = failures.recv(), if failed.is_none() => {
+                tracing::error!(error = format!("{failure:#}"), "shutting down");
+                failed = Some(failure);
+                shutdown.cancel();
+            }
+        }
     }
 }
 
