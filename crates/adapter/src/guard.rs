@@ -170,6 +170,12 @@ impl Guard {
         Ok(user)
     }
 
+    /// Whether a connection is the API server's, whatever its requests say.
+    pub fn is_front_proxy(&self, peer: &PeerCertificates) -> bool {
+        let finding = self.peers.judge(&self.trusted.load_full(), peer, UnixTime::now());
+        matches!(finding.is_front_proxy, Some(Ok(())))
+    }
+
     /// Makes sure that the API server was asked about a user who was let in, also where users are trusted without: whatever is
     /// passed on to others is asked for in our own name.
     pub async fn confirm(&self, user: &User, wants: &Wants) -> Result<(), Refusal> {

@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, Version, header};
+use axum::http::{Extensions, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::Response;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use runtime::endpoints::Endpoints;
-use runtime::serve::Limits;
+use runtime::serve::{Limits, Visitor};
 use runtime::tls::PeerCertificates;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -43,6 +43,8 @@ pub use version::ApiVersion;
 /// What the endpoint gives its clients at most. There is one client, the API server; everybody else in the cluster can knock.
 pub const LIMITS: Limits = Limits {
     connections: 2048,
+    // Probes, and whoever has not yet shown that it is the API server.
+    strangers: 1024,
     streams: 100,
     header_timeout: Duration::from_secs(10),
     // The API server closes connections that were idle for 90 s.
@@ -121,6 +123,7 @@ fn api_of(route: &Route) -> Api {
 
 impl Serving {
     async fn respond(&self, route: Result<Route, Refusal>, request: Request) -> Result<Response, Refusal> {
+        self.vouch(request.extensions());
         let route = route?;
         if request.method() != Method::GET {
             return Err(Refusal::MethodNotAllowed);
@@ -148,6 +151,16 @@ impl Serving {
                 let late = |_| Refusal::Timeout(format!("the metrics adapter had no answer within {ANSWER:?}"));
                 timeout(ANSWER, values).await.map_err(late)?
             }
+        }
+    }
+
+    /// The API server's connections are not among those of strangers, of which some go when there are too many.
+    fn vouch(&self, of: &Extensions) {
+        if let (Some(visitor), Some(peer)) = (of.get::<Visitor>(), of.get::<PeerCertificates>())
+            && !visitor.is_known()
+            && self.surface.guard.is_front_proxy(peer)
+        {
+            visitor.vouch();
         }
     }
 

@@ -23,7 +23,7 @@ pub struct Port {
 impl Port {
     /// Opens the port that was given with `flag`.
     pub async fn open(flag: &str, number: u16, limits: Limits) -> anyhow::Result<Self> {
-        want_connections(limits.connections)?;
+        let limits = limits.within(want_connections(limits.connections)?);
         let listen: ListenAddress = format!(":{number}").parse()?;
         let listen = listen.or_host(listen_ip_from_environment()?);
         let listener = listen.bind().await.with_context(|| format!("cannot listen on --{flag}={number}"))?;

@@ -1,5 +1,9 @@
 //! Serves a router on a bound port, over TLS or not, with a limit on everything a client can hold on to.
 
+mod places;
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -20,7 +24,6 @@ use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -28,12 +31,18 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::tls::{CurrentServerTls, PeerCertificates};
+use places::{Place, Places};
+
+pub use places::Visitor;
 
 /// What one server gives its clients at most.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Open connections; further ones wait in the kernel's queue.
+    /// Open connections.
     pub connections: usize,
+    /// Those among them for whom nobody vouches ([`Visitor::vouch`]). Whoever comes then is let in, and another one of these has to
+    /// go: of the address that has most of them, the one that was quiet for longest.
+    pub strangers: usize,
     /// Concurrent HTTP/2 streams of one connection.
     pub streams: u32,
     /// For the TLS handshake, and again until a connection's first request.
@@ -53,6 +62,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 256,
+            strangers: 256,
             streams: 100,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(10),
@@ -60,6 +70,18 @@ impl Default for Limits {
             connection_age: Duration::from_mins(10),
             body_bytes: 1 << 20,
         }
+    }
+}
+
+impl Limits {
+    /// The same for so many connections at most, with the same shares.
+    #[must_use]
+    pub fn within(self, connections: usize) -> Self {
+        if connections >= self.connections {
+            return self;
+        }
+        let strangers = self.strangers.saturating_mul(connections) / self.connections.max(1);
+        Self { connections, strangers: strangers.max(1), ..self }
     }
 }
 
@@ -78,20 +100,25 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let server = Arc::new(Server { router: bounded(router, limits), tls, limits, shutdown: shutdown.clone() });
-    let free = Arc::new(Semaphore::new(limits.connections));
+    let places = Places::new(limits.connections, limits.strangers);
     let connections = TaskTracker::new();
     // The loop ends when shutdown is requested: then `next` is dropped between two accepts.
-    while let Some(accepted) = shutdown.run_until_cancelled(next(&listener, &free)).await {
+    while let Some(accepted) = shutdown.run_until_cancelled(next(&listener, &places)).await {
         match accepted {
-            Ok((stream, permit)) => {
+            Ok((stream, place)) => {
                 let server = Arc::clone(&server);
                 connections.spawn(async move {
-                    server.connection(stream).await;
-                    drop(permit);
+                    let work = Box::pin(server.connection(stream, place.visitor()));
+                    if place.until_shown_out(work).await.is_none() {
+                        tracing::debug!("a connection is closed to make room");
+                    }
                 });
             }
+            Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
+                // A file descriptor that is free again may be all that is missing.
+                places.show_out();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -101,25 +128,34 @@ pub async fn serve(
     connections.wait().await;
 }
 
-/// Asks the system to let the process have so many connections, besides what else it has open. Where less is allowed, the process
-/// has what is allowed.
-pub fn want_connections(count: usize) -> io::Result<()> {
+/// Asks the system to let the process have so many connections, besides what else it has open. Gives how many it may have.
+pub fn want_connections(count: usize) -> io::Result<usize> {
     let wanted = u64::try_from(count).unwrap_or(u64::MAX).saturating_add(OTHER_FILES);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
-        return Ok(());
+        return Ok(count);
     }
     let most = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum })?)
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum })?;
+    Ok(usize::try_from(most.saturating_sub(OTHER_FILES)).unwrap_or(count).max(FEWEST))
 }
 
 /// Files that a program has open besides the connections of one server.
 const OTHER_FILES: u64 = 512;
 
-async fn next(listener: &TcpListener, free: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(free).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _peer): (_, SocketAddr) = listener.accept().await?;
-    Ok((stream, permit))
+/// Connections without which a server is none.
+const FEWEST: usize = 64;
+
+/// One connection more than there are places may be open, while another one goes for it.
+async fn next(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream, Place)> {
+    let (stream, peer): (_, SocketAddr) = listener.accept().await?;
+    Ok((stream, places.take(peer.ip()).await?))
+}
+
+/// Whether only the client that has just come is concerned, which may be why it came.
+fn is_about_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
 fn bounded(router: Router, limits: Limits) -> Router {
@@ -140,15 +176,15 @@ struct Server {
 }
 
 impl Server {
-    async fn connection(&self, stream: TcpStream) {
-        let Some(tls) = &self.tls else { return self.requests(stream, Protocol::Http1, None).await };
+    async fn connection(&self, stream: TcpStream, visitor: Visitor) {
+        let Some(tls) = &self.tls else { return self.requests(stream, Protocol::Http1, None, visitor).await };
         let handshake = TlsAcceptor::from(tls()).accept(stream);
         match timeout(self.limits.header_timeout, handshake).await {
             Ok(Ok(stream)) => {
                 let tls = &stream.get_ref().1;
                 let http2 = tls.alpn_protocol() == Some(b"h2");
                 let peer = PeerCertificates::of(tls);
-                self.requests(stream, if http2 { Protocol::Http2 } else { Protocol::Http1 }, peer).await;
+                self.requests(stream, if http2 { Protocol::Http2 } else { Protocol::Http1 }, peer, visitor).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
@@ -160,6 +196,7 @@ impl Server {
         stream: S,
         protocol: Protocol,
         peer: Option<PeerCertificates>,
+        visitor: Visitor,
     ) {
         let http = self.http(protocol);
         let standing = Arc::new(Standing::default());
@@ -169,6 +206,8 @@ impl Server {
             .clone()
             .map_request(move |mut request: axum::http::Request<_>| {
                 noted.asked.store(true, Ordering::Relaxed);
+                visitor.asks();
+                request.extensions_mut().insert(visitor.clone());
                 if let Some(peer) = &peer {
                     request.extensions_mut().insert(peer.clone());
                 }
@@ -258,139 +297,5 @@ impl Standing {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use axum::routing::get;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::sync::mpsc;
-    use tokio::task::JoinHandle;
-
-    use super::*;
-
-    struct Running {
-        address: SocketAddr,
-        shutdown: CancellationToken,
-        server: JoinHandle<()>,
-    }
-
-    impl Running {
-        async fn start(router: Router, limits: Limits) -> Self {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let shutdown = CancellationToken::new();
-            let server = tokio::spawn(serve(listener, router, None, limits, shutdown.clone()));
-            Self { address, shutdown, server }
-        }
-
-        async fn send(&self, text: &str) -> TcpStream {
-            let mut stream = TcpStream::connect(self.address).await.unwrap();
-            stream.write_all(text.as_bytes()).await.unwrap();
-            stream
-        }
-    }
-
-    const REQUEST: &str = "GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
-
-    async fn answer(mut stream: TcpStream) -> String {
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await.unwrap();
-        text
-    }
-
-    fn limits() -> Limits {
-        let short = Duration::from_millis(300);
-        Limits { header_timeout: short, idle_timeout: short, ..Limits::default() }
-    }
-
-    fn hello() -> Router {
-        Router::new().route("/", get(|| async { "hello" }))
-    }
-
-    #[tokio::test]
-    async fn a_client_that_dawdles_over_its_headers_is_shown_out() {
-        let running = Running::start(hello(), Limits { connections: 1, ..limits() }).await;
-        for beginning in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: te"] {
-            let slow = running.send(beginning).await;
-            let waiting = running.send(REQUEST).await;
-            assert!(!answer(slow).await.contains("hello"), "{beginning:?}");
-            assert!(answer(waiting).await.ends_with("hello"), "after {beginning:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn an_idle_connection_does_not_stay() {
-        let running = Running::start(hello(), limits()).await;
-        let idle = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
-        assert!(answer(idle).await.ends_with("hello"), "reading to the end means that the server closed");
-    }
-
-    #[tokio::test]
-    async fn a_handler_that_takes_too_long_is_answered_for() {
-        let stuck = Router::new().route("/", get(|| async { std::future::pending::<&str>().await }));
-        let running = Running::start(stuck, Limits { request_timeout: Duration::from_millis(50), ..limits() }).await;
-        let text = answer(running.send(REQUEST).await).await;
-        assert!(text.starts_with("HTTP/1.1 504"), "{text}");
-    }
-
-    #[tokio::test]
-    async fn an_idle_connection_may_stay_longer_than_one_that_never_asked() {
-        let patient = Limits { idle_timeout: Duration::from_mins(5), ..limits() };
-        let running = Running::start(hello(), patient).await;
-        let mut kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
-        for beginning in ["", "GET / HTTP/1.1\r\nhost: te"] {
-            assert!(!answer(running.send(beginning).await).await.contains("hello"), "{beginning:?}");
-        }
-        kept.write_all(REQUEST.as_bytes()).await.unwrap();
-        assert_eq!(answer(kept).await.matches("hello").count(), 2);
-    }
-
-    #[tokio::test]
-    async fn the_first_answer_on_an_old_connection_is_its_last() {
-        let age = Duration::from_millis(50);
-        let ages = Limits { connection_age: age, idle_timeout: Duration::from_mins(5), ..limits() };
-        let running = Running::start(hello(), ages).await;
-        let mut kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
-        let mut text = Vec::new();
-        loop {
-            let mut bytes = [0; 1024];
-            // A question that crosses the server's goodbye may be answered with a reset.
-            match kept.read(&mut bytes).await {
-                Ok(0) | Err(_) => break,
-                Ok(read) => text.extend_from_slice(&bytes[..read]),
-            }
-            if kept.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await.is_err() {
-                break;
-            }
-        }
-        assert!(String::from_utf8(text).unwrap().contains("connection: close"));
-    }
-
-    #[tokio::test]
-    async fn shutdown_lets_a_request_finish_and_takes_no_more() {
-        let (started, mut starts) = mpsc::channel(1);
-        let (finish, finished) = tokio::sync::watch::channel(false);
-        let handler = move || {
-            let (started, mut finished) = (started.clone(), finished.clone());
-            async move {
-                started.send(()).await.unwrap();
-                finished.wait_for(|finished| *finished).await.unwrap();
-                "finished"
-            }
-        };
-        let running = Running::start(Router::new().route("/", get(handler)), Limits::default()).await;
-        let stream = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
-        starts.recv().await.unwrap();
-        running.shutdown.cancel();
-        while TcpStream::connect(running.address).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-        finish.send(true).unwrap();
-        assert!(answer(stream).await.ends_with("finished"));
-        running.server.await.unwrap();
     }
 }

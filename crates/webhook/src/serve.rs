@@ -25,6 +25,8 @@ use body::Bodies;
 /// What the endpoint gives its clients at most. There is one client, the API server; everybody else in the cluster can knock.
 pub const LIMITS: Limits = Limits {
     connections: 8192,
+    // The API server shows no certificate here.
+    strangers: 8192,
     streams: 250,
     header_timeout: Duration::from_secs(10),
     // The API server closes connections that were idle for 90 s.

@@ -5,6 +5,7 @@ mod access;
 mod api_server;
 mod authority;
 mod configuration;
+mod crowd;
 mod files;
 mod identity;
 mod keda;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use adapter::guard::{Guard, GuardArgs};
 use adapter::registration::OwnService;
 use adapter::routes::{Routes, RoutesArgs};
+use adapter::serve::LIMITS;
 use prometheus::Registry;
+use runtime::serve::Limits;
 use runtime::tls::{ServingProfile, ServingTls, TlsFiles};
 use runtime::{Program, Readiness};
 use rustls::crypto::aws_lc_rs;
@@ -16,7 +18,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::ServerName;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -78,16 +80,27 @@ pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -
     ])
 }
 
+/// What an API server usually writes.
+pub(crate) fn usual(proxies: &Authority, clients: &Authority) -> Data {
+    configuration(&proxies.pem(), &clients.pem(), r#"["front-proxy-client"]"#)
+}
+
 impl Stage {
     /// With the usual configuration.
     pub(crate) async fn new(words: &[&str]) -> Self {
-        Self::with(words, |proxies, clients| {
-            Some(configuration(&proxies.pem(), &clients.pem(), r#"["front-proxy-client"]"#))
-        })
-        .await
+        Self::with(words, |proxies, clients| Some(usual(proxies, clients))).await
     }
 
     pub(crate) async fn with(
+        words: &[&str],
+        configuration: impl FnOnce(&Authority, &Authority) -> Option<Data>,
+    ) -> Self {
+        Self::within(LIMITS, words, configuration).await
+    }
+
+    /// With other limits than the program's.
+    pub(crate) async fn within(
+        limits: Limits,
         words: &[&str],
         configuration: impl FnOnce(&Authority, &Authority) -> Option<Data>,
     ) -> Self {
@@ -107,7 +120,6 @@ impl Stage {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let surface = surface::router(guard.clone(), Some(routes.clone()), &registry, readiness);
-        let limits = adapter::serve::LIMITS;
         let server = tokio::spawn(runtime::serve::serve(
             listener,
             surface,
@@ -141,6 +153,16 @@ impl Stage {
     }
 
     pub(crate) async fn open(&self, identity: Option<&Identity>, protocol: &[u8]) -> TlsStream<TcpStream> {
+        self.open_from(Ipv4Addr::LOCALHOST, identity, protocol).await
+    }
+
+    /// A connection from another address, on which this is shown.
+    pub(crate) async fn connect_from(&self, from: Ipv4Addr, identity: Option<&Identity>) -> Connection {
+        Connection(self.open_from(from, identity, b"http/1.1").await)
+    }
+
+    /// Every address that begins with 127 is this machine's.
+    async fn open_from(&self, from: Ipv4Addr, identity: Option<&Identity>, protocol: &[u8]) -> TlsStream<TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(self.servers.der().clone()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -156,7 +178,9 @@ impl Stage {
             }
         };
         config.alpn_protocols = vec![protocol.to_vec()];
-        let stream = TcpStream::connect(self.address).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        let stream = socket.connect(self.address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
     }

@@ -1,0 +1,201 @@
+//! Clients that dawdle, that come in crowds, and that are there when the end comes.
+
+use std::net::Ipv4Addr;
+
+use axum::Extension;
+use axum::routing::get;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+struct Running {
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    server: JoinHandle<()>,
+}
+
+impl Running {
+    async fn start(router: Router, limits: Limits) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        let server = tokio::spawn(serve(listener, router, None, limits, shutdown.clone()));
+        Self { address, shutdown, server }
+    }
+
+    async fn send(&self, text: &str) -> TcpStream {
+        self.send_from(Ipv4Addr::LOCALHOST, text).await
+    }
+
+    /// Every address that begins with 127 is this machine's.
+    async fn send_from(&self, from: Ipv4Addr, text: &str) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((from, 0).into()).unwrap();
+        let mut stream = socket.connect(self.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream
+    }
+}
+
+const REQUEST: &str = "GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
+
+async fn answer(mut stream: TcpStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+fn limits() -> Limits {
+    let short = Duration::from_millis(300);
+    Limits { header_timeout: short, idle_timeout: short, ..Limits::default() }
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(|| async { "hello" }))
+}
+
+#[tokio::test]
+async fn a_client_that_dawdles_over_its_headers_is_shown_out() {
+    let running = Running::start(hello(), limits()).await;
+    for beginning in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: te"] {
+        let slow = running.send(beginning).await;
+        assert!(!answer(slow).await.contains("hello"), "{beginning:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_does_not_stay() {
+    let running = Running::start(hello(), limits()).await;
+    let idle = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    assert!(answer(idle).await.ends_with("hello"), "reading to the end means that the server closed");
+}
+
+#[tokio::test]
+async fn a_handler_that_takes_too_long_is_answered_for() {
+    let stuck = Router::new().route("/", get(|| async { std::future::pending::<&str>().await }));
+    let running = Running::start(stuck, Limits { request_timeout: Duration::from_millis(50), ..limits() }).await;
+    let text = answer(running.send(REQUEST).await).await;
+    assert!(text.starts_with("HTTP/1.1 504"), "{text}");
+}
+
+#[tokio::test]
+async fn an_idle_connection_may_stay_longer_than_one_that_never_asked() {
+    let patient = Limits { idle_timeout: Duration::from_mins(5), ..limits() };
+    let running = Running::start(hello(), patient).await;
+    let mut kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    for beginning in ["", "GET / HTTP/1.1\r\nhost: te"] {
+        assert!(!answer(running.send(beginning).await).await.contains("hello"), "{beginning:?}");
+    }
+    kept.write_all(REQUEST.as_bytes()).await.unwrap();
+    assert_eq!(answer(kept).await.matches("hello").count(), 2);
+}
+
+#[tokio::test]
+async fn the_first_answer_on_an_old_connection_is_its_last() {
+    let age = Duration::from_millis(50);
+    let ages = Limits { connection_age: age, idle_timeout: Duration::from_mins(5), ..limits() };
+    let running = Running::start(hello(), ages).await;
+    let mut kept = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    let mut text = Vec::new();
+    loop {
+        let mut bytes = [0; 1024];
+        // A question that crosses the server's goodbye may be answered with a reset.
+        match kept.read(&mut bytes).await {
+            Ok(0) | Err(_) => break,
+            Ok(read) => text.extend_from_slice(&bytes[..read]),
+        }
+        if kept.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await.is_err() {
+            break;
+        }
+    }
+    assert!(String::from_utf8(text).unwrap().contains("connection: close"));
+}
+
+/// Nobody is shown out for being slow.
+const PATIENT: Limits = {
+    let long = Duration::from_hours(1);
+    Limits {
+        connections: 40,
+        strangers: 20,
+        streams: 1,
+        header_timeout: long,
+        idle_timeout: long,
+        request_timeout: long,
+        connection_age: long,
+        body_bytes: 0,
+    }
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_holds_all_places_keeps_nobody_out() {
+    let running = Running::start(hello(), PATIENT).await;
+    let mut held = Vec::new();
+    for number in 0..200 {
+        let kept = "GET / HTTP/1.1\r\nhost: test\r\n\r\n";
+        held.push(running.send(if number % 2 == 0 { "" } else { kept }).await);
+        if number % 20 == 19 {
+            for from in [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::LOCALHOST] {
+                assert!(answer(running.send_from(from, REQUEST).await).await.ends_with("hello"), "{from}");
+            }
+        }
+    }
+    // Its first ones are closed, which reads to the end.
+    answer(held.swap_remove(0)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_vouched_for_outlasts_a_crowd_from_its_own_address() {
+    let vouching = get(|Extension(visitor): Extension<Visitor>| async move {
+        visitor.vouch();
+        "known"
+    });
+    let running = Running::start(hello().route("/known", vouching), PATIENT).await;
+    let mut known = running.send("GET /known HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    let mut read = [0; 1024];
+    let length = known.read(&mut read).await.unwrap();
+    assert!(String::from_utf8_lossy(&read[..length]).ends_with("known"));
+    let mut held = Vec::new();
+    for _ in 0..100 {
+        held.push(running.send("").await);
+    }
+    answer(held.swap_remove(0)).await;
+    known.write_all(REQUEST.as_bytes()).await.unwrap();
+    assert!(answer(known).await.ends_with("hello"));
+}
+
+#[test]
+fn where_the_system_allows_less_the_shares_stay() {
+    let limits = Limits { connections: 2048, strangers: 1024, ..Limits::default() };
+    let shares = |connections| {
+        let Limits { connections, strangers, .. } = limits.within(connections);
+        (connections, strangers)
+    };
+    assert_eq!((shares(4096), shares(500), shares(1)), ((2048, 1024), (500, 250), (1, 1)));
+}
+
+#[tokio::test]
+async fn shutdown_lets_a_request_finish_and_takes_no_more() {
+    let (started, mut starts) = mpsc::channel(1);
+    let (finish, finished) = tokio::sync::watch::channel(false);
+    let handler = move || {
+        let (started, mut finished) = (started.clone(), finished.clone());
+        async move {
+            started.send(()).await.unwrap();
+            finished.wait_for(|finished| *finished).await.unwrap();
+            "finished"
+        }
+    };
+    let running = Running::start(Router::new().route("/", get(handler)), Limits::default()).await;
+    let stream = running.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
+    starts.recv().await.unwrap();
+    running.shutdown.cancel();
+    while TcpStream::connect(running.address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    finish.send(true).unwrap();
+    assert!(answer(stream).await.ends_with("finished"));
+    running.server.await.unwrap();
+}
