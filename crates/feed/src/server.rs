@@ -35,7 +35,7 @@ pub type CurrentTls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 /// What the server gives its clients at most.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Open connections; further ones wait in the kernel's queue.
+    /// Open connections of clients; further ones wait. There are as many handshakes at a time.
     pub connections: usize,
     /// Concurrent calls on one connection.
     pub streams: u32,

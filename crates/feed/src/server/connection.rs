@@ -1,4 +1,9 @@
 //! Accepts connections: the TLS handshake, with limits on number and time, and whose certificate it was.
+//!
+//! Whoever connects is let try its handshake. Nobody without a certificate ends one, so those who only hold connections open hold
+//! none of those that clients may have; and when there are too many of them the oldest goes.
+
+mod handshakes;
 
 use std::io;
 use std::pin::Pin;
@@ -20,6 +25,7 @@ use tonic::transport::server::Connected;
 use super::names::AllowedClients;
 use super::{CurrentTls, ServerLimits};
 use crate::metrics::{Metrics, Refusal};
+use handshakes::Handshakes;
 
 /// Pause after the system refused to accept, which is mostly for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -65,30 +71,33 @@ impl Acceptor {
 
     async fn run(self, listener: TcpListener, ready: mpsc::Sender<Connection>) {
         let free = Arc::new(Semaphore::new(self.limits.connections));
-        while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
+        let mut handshakes = Handshakes::new(self.limits.connections);
+        loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = ready.closed() => return,
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let (acceptor, ready) = (self.clone(), ready.clone());
-                    tokio::spawn(async move {
-                        if let Some(connection) = acceptor.handshake(stream, permit).await {
-                            // Nobody takes it after shutdown.
-                            let _ = ready.send(connection).await;
-                        }
+                    let (acceptor, ready, free) = (self.clone(), ready.clone(), Arc::clone(&free));
+                    handshakes.begin(async move {
+                        let Some((stream, peer)) = acceptor.handshake(stream).await else { return };
+                        let Ok(permit) = free.acquire_owned().await else { return };
+                        // Nobody takes it after shutdown.
+                        let _ = ready.send(Connection { stream, peer, _permit: permit }).await;
                     });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
+                    // A file descriptor that is free again may be all that is missing.
+                    handshakes.end_oldest();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
     }
 
-    async fn handshake(&self, stream: TcpStream, permit: OwnedSemaphorePermit) -> Option<Connection> {
+    async fn handshake(&self, stream: TcpStream) -> Option<(TlsStream<TcpStream>, Peer)> {
         // Changes are small and wanted at once.
         let _ = stream.set_nodelay(true);
         let handshake = TlsAcceptor::from((self.tls)()).accept(stream);
@@ -96,7 +105,7 @@ impl Acceptor {
             Ok(Ok(stream)) => {
                 let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
                 let is_allowed = certificate.is_some_and(|certificate| self.allowed.include(certificate));
-                Some(Connection { stream, peer: Peer { is_allowed }, _permit: permit })
+                Some((stream, Peer { is_allowed }))
             }
             Ok(Err(error)) => {
                 tracing::debug!(%error, "TLS handshake failed");

@@ -1,10 +1,12 @@
 //! Who is let in.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use feed::ServerLimits;
 use feed::proto::WatchRecommendationsRequest;
 use rustls::ClientConfig;
+use tokio::net::TcpStream;
 use tonic::Code;
 
 use crate::certificates::Authority;
@@ -58,6 +60,23 @@ async fn the_next_handshake_uses_new_certificates() {
     *replica.tls.lock().unwrap() = new.server();
     assert_eq!(attempt(&replica, new.client(Some((&new, "plimsoll-updater")))).await, Ok(()));
     assert_eq!(attempt(&replica, old.client(Some((&old, "plimsoll-updater")))).await, Err(None));
+}
+
+#[tokio::test]
+async fn strangers_who_hold_connections_open_keep_no_client_out() {
+    let authority = Authority::new();
+    // Nobody who waits for them to go is ever answered.
+    let limits = ServerLimits { handshake_timeout: Duration::from_hours(1), ..ServerLimits::default() };
+    let replica = Replica::with(&authority, limits).await;
+    let _term = replica.lead(1, [recommendation("a", 1)]);
+    let mut strangers = Vec::new();
+    for number in 0..4 * limits.connections {
+        strangers.push(TcpStream::connect(&replica.address).await.unwrap());
+        if number % limits.connections == 0 {
+            assert_eq!(attempt(&replica, authority.client(Some((&authority, "plimsoll-updater")))).await, Ok(()));
+        }
+    }
+    assert_eq!(attempt(&replica, authority.client(Some((&authority, "plimsoll-webhook")))).await, Ok(()));
 }
 
 #[tokio::test]
