@@ -6,8 +6,8 @@
 //! | the file's fields; errors that name them | `rules/file.rs` |
 //! | what a rule means; its queries | `rules/rule.rs`, `rules/template.rs`, `rules/matchers.rs` |
 //! | names of metrics; labels that name objects | `rules/name.rs`, `rules/association.rs`, `rules/api_resources.rs` |
-//! | which metrics there are, kept current | `rules/catalog.rs`, `rules/listing.rs` |
-//! | which objects a selector means | `rules/objects.rs` |
+//! | which metrics there are, kept current | `rules/catalog.rs`, `rules/listing.rs`, `rules/followed.rs` |
+//! | which objects a selector means | `rules/objects.rs`, `rules/lists.rs` |
 //! | answers of the store, and the last good ones | `rules/store.rs`, `rules/answers.rs` |
 //!
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. Where this differs is in the table of the crate's README.
@@ -18,7 +18,9 @@ pub mod args;
 mod association;
 mod catalog;
 mod file;
+mod followed;
 mod listing;
+mod lists;
 mod matchers;
 mod metrics;
 mod name;
@@ -30,7 +32,7 @@ mod values;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use cluster::View;
@@ -51,6 +53,9 @@ use objects::Objects;
 use store::Store;
 
 pub use file::RuleError;
+
+/// How often answers that nobody asks for are looked for.
+const SWEEP: Duration = Duration::from_secs(5);
 
 /// Where rules are and how they are followed.
 #[derive(Debug, Clone)]
@@ -110,7 +115,18 @@ impl Rules {
         let listing = Listing::new(Arc::clone(&shared), client.clone(), pace, file)?;
         chassis.tasks.spawn_until_shutdown("rules", listing.run());
         let objects = Arc::new(Objects::new(client.clone(), view));
-        Ok(Self { shared, objects })
+        let rules = Self { shared, objects };
+        chassis.tasks.spawn_until_shutdown("forgotten answers", rules.clone().forget(Timestamp::now));
+        Ok(rules)
+    }
+
+    /// Forgets what nobody asks for any more; for ever, and whatever else goes on.
+    async fn forget(self, now: impl Fn() -> Timestamp) {
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            self.shared.answers.sweep(now());
+            self.objects.sweep(Instant::now());
+        }
     }
 
     /// The values of a metric of objects; none if no rule makes it.
@@ -215,6 +231,49 @@ mod tests {
             metric_selector: Selector::everything(),
         };
         assert_eq!(is_of_another_namespace(resource, &ask), expected, "{ask:?}");
+    }
+
+    /// Rules that nobody lists.
+    fn unlisted() -> Rules {
+        let metrics = Metrics::register(&prometheus::Registry::new()).expect("metrics");
+        let connection = Connection {
+            address: "http://localhost".to_owned(),
+            credentials: sources::prometheus::Credentials::None,
+            ca_file: None,
+            client_certificate: None,
+            insecure: false,
+            query_timeout: Duration::ZERO,
+            headers: Vec::new(),
+            always_post: false,
+        };
+        let shared = Shared {
+            catalog: ArcSwapOption::empty(),
+            names: ArcSwap::default(),
+            store: Arc::new(Store::new(connection, metrics.clone())),
+            answers: Answers::new(Duration::from_mins(1)),
+            wanted: Notify::new(),
+            metrics,
+        };
+        let nowhere = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody is there"))
+        });
+        let client = kube::Client::new(nowhere, "default");
+        let objects = Arc::new(Objects::new(client, watch::channel(View::default()).1));
+        Rules { shared: Arc::new(shared), objects }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_nobody_asks_for_go_although_no_list_ever_ends() {
+        let (rules, began) = (unlisted(), tokio::time::Instant::now());
+        let now = move || Timestamp::UNIX_EPOCH.saturating_add(began.elapsed()).expect("in range");
+        let answer = rules.shared.answers.get("up", now(), async { Ok(Vec::new()) }).await;
+        assert!(answer.is_ok());
+        let forgetting = tokio::spawn(rules.clone().forget(now));
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert_eq!(rules.shared.answers.len(), 1);
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(rules.shared.answers.len(), 0);
+        forgetting.abort();
     }
 
     #[test]

@@ -128,10 +128,10 @@ impl Answers {
         slot.state().outcome(now, self.last_good_for)
     }
 
-    /// Forgets what nobody has asked for in a while.
+    /// Forgets what nobody has asked for in a while, or what was asked for before the clock was put back that far.
     pub(super) fn sweep(&self, now: Timestamp) {
         let unused_for = UNUSED_FOR.max(self.last_good_for);
-        self.slots().retain(|_, slot| now.duration_since(slot.state().used) <= unused_for);
+        self.slots().retain(|_, slot| now.duration_since(slot.state().used).abs() <= unused_for);
     }
 
     fn slot(&self, query: &str, now: Timestamp) -> Result<Arc<Slot>, Refusal> {
@@ -148,6 +148,12 @@ impl Answers {
         let slot = Arc::new(Slot { weight, turn: tokio::sync::Mutex::default(), state });
         slots.insert(query.to_owned(), Arc::clone(&slot));
         Ok(slot)
+    }
+
+    /// How many queries are remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.slots().len()
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
@@ -332,5 +338,8 @@ mod tests {
         assert_eq!(answers.slots().len(), 1);
         answers.sweep(at(130));
         assert_eq!(answers.slots().len(), 0);
+        check(&answers, 3600, Ok(1.0), Ok((1.0, From::Store))).await;
+        answers.sweep(at(0));
+        assert_eq!(answers.slots().len(), 0, "the clock was put back");
     }
 }

@@ -1,6 +1,5 @@
 //! The names of the objects that a selector means. Pods are known from a watch; other objects are listed when somebody asks.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,27 +11,19 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::api_resources::ApiResource;
+use super::lists::Lists;
 use crate::refusal::Refusal;
 
 /// For a list of objects that are not pods.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// Such lists are kept for this time.
-const KEPT_FOR: Duration = Duration::from_secs(15);
-/// The most lists that are kept.
-const MAX_LISTS: usize = 1000;
 /// The most objects that one question may be about.
 pub(super) const MAX_NAMES: usize = 5000;
-
-/// A resource, a namespace and a selector, each as text.
-type Key = (String, String, String);
-/// When it was had, and what was in it.
-type List = (Instant, Arc<[String]>);
 
 /// Finds objects.
 pub(super) struct Objects {
     client: Client,
     view: watch::Receiver<View>,
-    lists: Mutex<HashMap<Key, List>>,
+    lists: Mutex<Lists>,
 }
 
 impl Objects {
@@ -80,10 +71,8 @@ impl Objects {
         selector: &Selector,
     ) -> Result<Arc<[String]>, Refusal> {
         let key = (resource.resource.to_string(), namespace.unwrap_or_default().to_owned(), selector.to_string());
-        if let Some((at, names)) = self.lists().get(&key)
-            && at.elapsed() <= KEPT_FOR
-        {
-            return Ok(Arc::clone(names));
+        if let Some(names) = self.lists().get(&key, Instant::now()) {
+            return Ok(names);
         }
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &dynamic(resource)),
@@ -99,17 +88,17 @@ impl Objects {
             Refusal::Unavailable(format!("the list of {plural} cannot be had"))
         })?;
         let names: Arc<[String]> = list.items.iter().map(kube::ResourceExt::name_any).collect();
-        let mut lists = self.lists();
-        if lists.len() >= MAX_LISTS {
-            lists.retain(|_, (at, _)| at.elapsed() <= KEPT_FOR);
-        }
-        if lists.len() < MAX_LISTS {
-            lists.insert(key, (Instant::now(), Arc::clone(&names)));
-        }
+        self.lists().keep(key, &names, Instant::now());
         Ok(names)
     }
 
-    fn lists(&self) -> MutexGuard<'_, HashMap<Key, List>> {
+    /// Forgets lists whose time is over.
+    pub(super) fn sweep(&self, now: Instant) {
+        self.lists().sweep(now);
+    }
+
+    /// They are whole after every call, so a panic elsewhere leaves nothing half-done.
+    fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

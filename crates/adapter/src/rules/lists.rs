@@ -1,0 +1,110 @@
+//! Names of objects that were listed, kept for a short time and within a bound on their memory. Time is an argument.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A list is kept for this time.
+const KEPT_FOR: Duration = Duration::from_secs(15);
+/// About the most memory that lists take. Whoever asks chooses selectors, and each has a list of its own.
+const MAX_BYTES: usize = 32 << 20;
+/// Of a list, and of each name, besides their texts.
+const LIST_BYTES: usize = 256;
+const NAME_BYTES: usize = 32;
+
+/// A resource, a namespace and a selector, each as text.
+pub(super) type Key = (String, String, String);
+
+/// All lists.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    lists: HashMap<Key, List>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct List {
+    at: Instant,
+    names: Arc<[String]>,
+    bytes: usize,
+}
+
+impl List {
+    fn is_over(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) > KEPT_FOR
+    }
+}
+
+impl Lists {
+    /// The names, if they were listed a short time ago.
+    pub(super) fn get(&self, key: &Key, now: Instant) -> Option<Arc<[String]>> {
+        self.lists.get(key).filter(|list| !list.is_over(now)).map(|list| Arc::clone(&list.names))
+    }
+
+    /// Keeps a list, if there is room for it.
+    pub(super) fn keep(&mut self, key: Key, names: &Arc<[String]>, at: Instant) {
+        let texts: usize = names.iter().map(|name| NAME_BYTES + name.len()).sum();
+        let bytes = LIST_BYTES + key.0.len() + key.1.len() + key.2.len() + texts;
+        self.forget(&key);
+        if self.bytes.saturating_add(bytes) > MAX_BYTES {
+            self.sweep(at);
+        }
+        if self.bytes.saturating_add(bytes) <= MAX_BYTES {
+            self.bytes += bytes;
+            self.lists.insert(key, List { at, names: Arc::clone(names), bytes });
+        }
+    }
+
+    /// Forgets lists whose time is over.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        self.lists.retain(|_, list| !list.is_over(now));
+        self.bytes = self.lists.values().map(|list| list.bytes).sum();
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if let Some(list) = self.lists.remove(key) {
+            self.bytes -= list.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(selector: usize) -> Key {
+        ("deployments.apps".to_owned(), "shop".to_owned(), format!("app={selector}"))
+    }
+
+    fn names(count: usize) -> Arc<[String]> {
+        (0..count).map(|number| format!("deployment-{number:040}")).collect()
+    }
+
+    #[test]
+    fn a_list_is_kept_for_a_short_time() {
+        let (mut lists, start) = (Lists::default(), Instant::now());
+        lists.keep(key(1), &names(2), start);
+        assert_eq!(lists.get(&key(1), start + KEPT_FOR).as_deref(), Some(&*names(2)));
+        assert_eq!(lists.get(&key(1), start + KEPT_FOR + Duration::from_secs(1)), None);
+        assert_eq!(lists.get(&key(2), start), None);
+        lists.keep(key(1), &names(3), start + KEPT_FOR);
+        lists.sweep(start + 2 * KEPT_FOR);
+        assert_eq!(lists.get(&key(1), start + 2 * KEPT_FOR).as_deref(), Some(&*names(3)));
+        lists.sweep(start + 3 * KEPT_FOR);
+        assert_eq!((lists.lists.len(), lists.bytes), (0, 0));
+    }
+
+    #[test]
+    fn long_lists_of_many_selectors_are_bounded() {
+        let (mut lists, start, names) = (Lists::default(), Instant::now(), names(5000));
+        for selector in 0..1000 {
+            lists.keep(key(selector), &names, start);
+        }
+        assert!(lists.bytes <= MAX_BYTES && lists.bytes > MAX_BYTES / 2, "{}", lists.bytes);
+        assert!(lists.lists.len() < 100, "{}", lists.lists.len());
+        let later = start + 2 * KEPT_FOR;
+        lists.keep(key(2000), &names, later);
+        assert!(lists.get(&key(2000), later).is_some(), "those whose time is over make room");
+        assert_eq!(lists.lists.len(), 1);
+    }
+}
