@@ -1,11 +1,11 @@
 //! A `VerticalPodAutoscaler` object, parsed from its loose form and stripped of metadata that changes no decision.
 
 use api::ParseError;
-use api::vpa::{self, VerticalPodAutoscaler};
+use api::vpa::{self, CrossVersionObjectReference, VerticalPodAutoscaler};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
 use kube::core::{DynamicObject, ObjectMeta};
-use model::WorkloadRef;
+use model::{Workload, WorkloadRef};
 
 use crate::table::{Entry, ObjectKey};
 
@@ -40,13 +40,13 @@ impl Autoscaler {
 
     /// The workload that the object points at.
     pub fn target(&self) -> WorkloadRef {
-        let target = &self.object.spec.target_ref;
-        WorkloadRef {
-            api_version: target.api_version.clone(),
-            kind: target.kind.clone(),
-            namespace: self.key.namespace.clone(),
-            name: target.name.clone(),
-        }
+        self.points_at().to_ref()
+    }
+
+    /// The same, without a copy of its name.
+    pub fn points_at(&self) -> Workload<'_> {
+        let CrossVersionObjectReference { api_version, kind, name } = &self.object.spec.target_ref;
+        Workload { api_version, kind, namespace: &self.key.namespace, name }
     }
 
     /// The object as events name what they are about.
@@ -92,8 +92,8 @@ pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
 impl Entry for Autoscaler {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 
     fn about(&self) -> Option<WorkloadRef> {

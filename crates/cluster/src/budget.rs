@@ -83,8 +83,8 @@ impl DisruptionBudget {
 impl Entry for DisruptionBudget {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

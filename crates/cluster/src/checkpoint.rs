@@ -53,8 +53,8 @@ impl Checkpoint {
 impl Entry for Checkpoint {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

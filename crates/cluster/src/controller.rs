@@ -117,8 +117,8 @@ impl Controller {
 impl Entry for Controller {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

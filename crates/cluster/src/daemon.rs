@@ -40,8 +40,8 @@ fn asked(container: &v1::Container) -> Asked {
 impl Entry for Daemon {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

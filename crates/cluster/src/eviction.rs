@@ -80,8 +80,8 @@ fn usage(containers: &str, usage: &str, starved: &str) -> Vec<(String, Memory)> 
 impl Entry for Eviction {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

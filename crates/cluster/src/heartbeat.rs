@@ -40,8 +40,8 @@ impl Heartbeat {
 impl Entry for Heartbeat {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

@@ -34,7 +34,7 @@ impl LabelledPod {
 impl Entry for LabelledPod {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }

@@ -71,7 +71,7 @@ pub use scale::{Scale, ScaleKey, ScaleQuestions};
 pub use scope::Scope;
 pub use shard::{Shard, ShardError};
 pub use switch::Switch;
-pub use table::{Change, Entry, ObjectKey, Table};
+pub use table::{Change, Entry, ObjectKey, ObjectName, Table};
 pub use timetable::Timetable;
 pub use view::{Namespace, View};
 pub use watch::Watches;

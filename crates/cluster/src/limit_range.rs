@@ -77,8 +77,8 @@ pub(crate) fn quantities(list: BTreeMap<String, Text>) -> ResourceList {
 impl Entry for LimitRange {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

@@ -42,8 +42,8 @@ impl Node {
 impl Entry for Node {
     type Key = String;
 
-    fn key(&self) -> String {
-        self.name.clone()
+    fn key(&self) -> &String {
+        &self.name
     }
 }
 

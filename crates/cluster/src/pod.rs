@@ -224,8 +224,8 @@ impl Termination {
 impl Entry for Pod {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

@@ -91,8 +91,8 @@ fn value(loose: DynamicObject, kind: &str) -> Result<serde_json::Value, ParseErr
 impl Entry for Policy {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

@@ -91,8 +91,8 @@ fn metric(metric: prediction::MetricPrediction) -> PredictedMetric {
 impl Entry for Prediction {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 
     fn about(&self) -> Option<WorkloadRef> {

@@ -73,8 +73,8 @@ fn named(scope: &str, operator: &str, values: Vec<String>) -> Option<QuotaScope>
 impl Entry for Quota {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

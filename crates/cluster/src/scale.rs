@@ -4,7 +4,7 @@ mod keep;
 mod question;
 mod read;
 
-use model::WorkloadRef;
+use model::Workload;
 
 use crate::owner::Owner;
 use crate::table::Entry;
@@ -61,24 +61,21 @@ pub(crate) struct ReadScale {
 impl Entry for ReadScale {
     type Key = ScaleKey;
 
-    fn key(&self) -> ScaleKey {
-        self.key.clone()
+    fn key(&self) -> &ScaleKey {
+        &self.key
     }
 }
 
 impl ScaleKey {
     /// The key of a workload's scale subresource; an error if its `apiVersion` is neither a version nor `group/version`.
-    pub fn of(workload: &WorkloadRef) -> Result<Self, String> {
-        let group = match workload.api_version.split('/').collect::<Vec<_>>().as_slice() {
+    pub fn of<'a>(workload: impl Into<Workload<'a>>) -> Result<Self, String> {
+        let Workload { api_version, kind, namespace, name } = workload.into();
+        let group = match api_version.split('/').collect::<Vec<_>>().as_slice() {
             [_version] => "",
-            [group, _version] => group,
-            _ => return Err(format!("unexpected GroupVersion string: {}", workload.api_version)),
+            [group, _version] => *group,
+            _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
         };
-        Ok(Self {
-            group: group.to_owned(),
-            kind: workload.kind.clone(),
-            namespace: workload.namespace.clone(),
-            name: workload.name.clone(),
-        })
+        let [group, kind, namespace, name] = [group, kind, namespace, name].map(str::to_owned);
+        Ok(Self { group, kind, namespace, name })
     }
 }

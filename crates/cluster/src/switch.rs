@@ -12,7 +12,7 @@ pub struct Switch {
 impl Entry for Switch {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }

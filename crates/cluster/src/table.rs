@@ -1,9 +1,15 @@
 //! Objects of one kind by key, changed by `apply`, `delete` and `reset`; each says what really changed.
+//!
+//! They are kept in the order of their keys, and found by hash: of a key whose parts are somebody else's as well, so that nobody
+//! makes one only to look something up.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
-use model::WorkloadRef;
+use hashbrown::hash_table::Entry as Slot;
+use hashbrown::{Equivalent, HashMap, HashTable};
+use model::{Workload, WorkloadRef};
 
 /// Namespace and name. Cluster-wide objects have an empty namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,19 +27,44 @@ impl ObjectKey {
     }
 }
 
+/// An [`ObjectKey`] whose parts are somebody else's. The two hash alike, so that this finds what the other names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ObjectName<'a> {
+    /// Namespace, empty for cluster-wide objects.
+    pub namespace: &'a str,
+    /// Name within the namespace.
+    pub name: &'a str,
+}
+
+impl Equivalent<ObjectKey> for ObjectName<'_> {
+    fn equivalent(&self, key: &ObjectKey) -> bool {
+        self.name == key.name && self.namespace == key.namespace
+    }
+}
+
 impl std::fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
+/// What finds a [`WorkloadRef`] of the same parts.
+#[derive(Hash)]
+struct Named<'a>(Workload<'a>);
+
+impl Equivalent<WorkloadRef> for Named<'_> {
+    fn equivalent(&self, workload: &WorkloadRef) -> bool {
+        self.0 == workload.into()
+    }
+}
+
 /// What a [`Table`] can hold: equality decides whether anybody is woken.
 pub trait Entry: PartialEq {
     /// What makes the object unique among its kind.
-    type Key: Ord + Clone;
+    type Key: Ord + Hash + Clone;
 
     /// The object's key.
-    fn key(&self) -> Self::Key;
+    fn key(&self) -> &Self::Key;
 
     /// The workload that the object is about, by which it is found too; none where nobody asks.
     fn about(&self) -> Option<WorkloadRef> {
@@ -53,92 +84,113 @@ pub struct Change<T> {
 /// Objects of one kind.
 #[derive(Debug, Clone)]
 pub struct Table<T: Entry> {
-    entries: BTreeMap<T::Key, Arc<T>>,
-    about: BTreeMap<WorkloadRef, BTreeSet<T::Key>>,
+    in_order: BTreeMap<T::Key, Arc<T>>,
+    by_hash: HashTable<Arc<T>>,
+    /// In the order of their keys.
+    about: HashMap<WorkloadRef, Vec<Arc<T>>, RandomState>,
+    /// Names are up to those who write objects: none of them is to know which ones have the same hash.
+    hasher: RandomState,
 }
 
 impl<T: Entry> Default for Table<T> {
     fn default() -> Self {
-        Self { entries: BTreeMap::new(), about: BTreeMap::new() }
+        let hasher = RandomState::new();
+        Self {
+            in_order: BTreeMap::new(),
+            by_hash: HashTable::new(),
+            about: HashMap::with_hasher(hasher.clone()),
+            hasher,
+        }
     }
 }
 
 impl<T: Entry> Table<T> {
     /// The object with this key.
-    pub fn get(&self, key: &T::Key) -> Option<&Arc<T>> {
-        self.entries.get(key)
+    pub fn get<K: Hash + Equivalent<T::Key> + ?Sized>(&self, key: &K) -> Option<&Arc<T>> {
+        self.by_hash.find(self.hasher.hash_one(key), |object| key.equivalent(object.key()))
     }
 
     /// All objects, by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<T>> {
-        self.entries.values()
+        self.in_order.values()
     }
 
     /// The objects from this key on, by key.
     pub fn starting_at(&self, key: T::Key) -> impl Iterator<Item = &Arc<T>> {
-        self.entries.range(key..).map(|(_, object)| object)
+        self.in_order.range(key..).map(|(_, object)| object)
     }
 
     /// The objects that are about this workload, by key.
-    pub fn about<'a>(&'a self, workload: &WorkloadRef) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
-        self.about.get(workload).into_iter().flatten().filter_map(|key| self.entries.get(key))
+    pub fn about<'a>(&'a self, workload: Workload<'_>) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
+        self.about.get(&Named(workload)).into_iter().flatten()
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.in_order.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.in_order.is_empty()
     }
 
     /// Puts the object in place of the one with its key; none when the two are equal.
     pub fn apply(&mut self, object: Arc<T>) -> Option<Change<T>> {
         let key = object.key();
-        if self.entries.get(&key).is_some_and(|old| *old == object) {
-            return None;
-        }
-        let old = self.entries.insert(key.clone(), Arc::clone(&object));
-        self.index(&key, old.as_deref(), Some(&object));
+        let hash = self.hasher.hash_one(key);
+        let rehash = |object: &Arc<T>| self.hasher.hash_one(object.key());
+        let old = match self.by_hash.entry(hash, |other| other.key() == key, rehash) {
+            Slot::Occupied(slot) if *slot.get() == object => return None,
+            Slot::Occupied(mut slot) => Some(std::mem::replace(slot.get_mut(), Arc::clone(&object))),
+            Slot::Vacant(slot) => {
+                slot.insert(Arc::clone(&object));
+                None
+            }
+        };
+        self.in_order.insert(key.clone(), Arc::clone(&object));
+        self.index(old.as_ref(), Some(&object));
         Some(Change { old, new: Some(object) })
     }
 
     /// Takes the object away; none when there was none.
     pub fn delete(&mut self, key: &T::Key) -> Option<Change<T>> {
-        let old = self.entries.remove(key)?;
-        self.index(key, Some(&old), None);
+        let old = self.in_order.remove(key)?;
+        if let Ok(slot) = self.by_hash.find_entry(self.hasher.hash_one(key), |object| object.key() == key) {
+            slot.remove();
+        }
+        self.index(Some(&old), None);
         Some(Change { old: Some(old), new: None })
     }
 
     /// Makes `objects` the whole content: what is not among them was deleted while nobody watched.
     pub fn reset(&mut self, objects: Vec<Arc<T>>) -> Vec<Change<T>> {
-        let mut gone: BTreeSet<T::Key> = self.entries.keys().cloned().collect();
+        let mut gone: BTreeSet<T::Key> = self.in_order.keys().cloned().collect();
         let mut changes = Vec::new();
         for object in objects {
-            gone.remove(&object.key());
+            gone.remove(object.key());
             changes.extend(self.apply(object));
         }
         changes.extend(gone.iter().filter_map(|key| self.delete(key)));
         changes
     }
 
-    fn index(&mut self, key: &T::Key, old: Option<&T>, new: Option<&T>) {
-        let (old, new) = (old.and_then(T::about), new.and_then(T::about));
-        if old == new {
-            return;
-        }
-        if let Some(workload) = old
-            && let Some(keys) = self.about.get_mut(&workload)
+    fn index(&mut self, old: Option<&Arc<T>>, new: Option<&Arc<T>>) {
+        let place = |objects: &[Arc<T>], key: &T::Key| objects.binary_search_by(|object| object.key().cmp(key));
+        if let Some((workload, old)) = old.and_then(|old| old.about().zip(Some(old)))
+            && let Some(objects) = self.about.get_mut(&workload)
         {
-            keys.remove(key);
-            if keys.is_empty() {
+            if let Ok(index) = place(objects, old.key()) {
+                objects.remove(index);
+            }
+            if objects.is_empty() {
                 self.about.remove(&workload);
             }
         }
-        if let Some(workload) = new {
-            self.about.entry(workload).or_default().insert(key.clone());
+        if let Some((workload, new)) = new.and_then(|new| new.about().zip(Some(new))) {
+            let objects = self.about.entry(workload).or_default();
+            let index = place(objects, new.key()).unwrap_or_else(|index| index);
+            objects.insert(index, Arc::clone(new));
         }
     }
 }
@@ -156,8 +208,8 @@ mod tests {
 
     impl Entry for Thing {
         type Key = u8;
-        fn key(&self) -> u8 {
-            self.0
+        fn key(&self) -> &u8 {
+            &self.0
         }
         fn about(&self) -> Option<WorkloadRef> {
             (self.1 > 0).then(|| workload(self.1))
@@ -235,9 +287,13 @@ mod tests {
                     }
                 }
                 for value in 1..3 {
-                    let about: Vec<u8> = table.about(&workload(value)).map(|thing| thing.0).collect();
+                    let about: Vec<u8> = table.about((&workload(value)).into()).map(|thing| thing.0).collect();
                     let all = table.iter().filter(|thing| thing.1 == value).map(|thing| thing.0);
                     prop_assert_eq!(about, all.collect::<Vec<u8>>());
+                }
+                for key in 0..6 {
+                    let found = table.get(&key).map(|thing| (thing.0, thing.1));
+                    prop_assert_eq!(found, replay.get(&key).map(|value| (key, *value)));
                 }
                 let content: BTreeMap<u8, u8> = table.iter().map(|thing| (thing.0, thing.1)).collect();
                 prop_assert_eq!(&replay, &content);

@@ -8,11 +8,13 @@
 mod tests;
 mod topmost;
 
-use model::{Selector, WorkloadRef};
+use std::borrow::Cow;
 
-use crate::controller::WellKnown;
+use model::{ParseSelectorError, Selector, Workload, WorkloadRef};
+
+use crate::controller::{Controller, WellKnown};
 use crate::scale::{Scale, ScaleKey};
-use crate::table::ObjectKey;
+use crate::table::ObjectName;
 use crate::view::View;
 
 pub use topmost::topmost;
@@ -71,30 +73,42 @@ impl TargetError {
 
 /// The pods that `target` means, if an autoscaler may point at it.
 pub fn resolve(view: &View, target: &WorkloadRef) -> Resolution {
-    selector(view, target)
+    selector(view, target.into())
         .map_err(|error| unsupported(error, |error| format!("Cannot read targetRef. Reason: {error}")))
         .and_then(|selector| validate(view, target).map(|()| selector))
-        .map_or_else(|unsupported| unsupported, Resolution::Pods)
+        .map_or_else(|unsupported| unsupported, |selector| Resolution::Pods(selector.into_owned()))
+}
+
+/// Whether an autoscaler may point at `target`, and it means a pod of whose labels `label` tells the values.
+pub fn means<'a>(view: &View, target: Workload<'_>, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    selector(view, target).is_ok_and(|selector| selector.matches_where(label))
+        && topmost(view, target).is_ok_and(|top| top == Some(target))
 }
 
 /// The scale subresources that decide about `target`, as far as they are known already.
 pub fn scales(view: &View, target: &WorkloadRef) -> Vec<ScaleKey> {
     topmost::chain(view, target)
         .iter()
-        .filter(|workload| WellKnown::of_kind(&workload.kind).is_none() && !topmost::is_node(workload))
+        .map(Workload::from)
+        .filter(|workload| WellKnown::of_kind(workload.kind).is_none() && !topmost::is_node(*workload))
         .filter_map(|workload| ScaleKey::of(workload).ok())
         .collect()
 }
 
+fn controller<'a>(view: &'a View, kind: WellKnown, workload: Workload<'_>) -> Result<&'a Controller, TargetError> {
+    let Workload { namespace, name, .. } = workload;
+    let controller = view.controller(kind, &ObjectName { namespace, name });
+    controller.map(|controller| &**controller).ok_or_else(|| TargetError::Missing(workload.to_ref()))
+}
+
 /// Which pods are a workload's own.
-fn selector(view: &View, workload: &WorkloadRef) -> Result<Selector, TargetError> {
-    if let Some(kind) = WellKnown::of_kind(&workload.kind) {
-        let key = ObjectKey::new(&workload.namespace, &workload.name);
-        let controller = view.controller(kind, &key).ok_or_else(|| TargetError::Missing(workload.clone()))?;
-        return controller.selector.clone().map_err(|error| TargetError::Malformed(error.to_string()));
+fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Selector>, TargetError> {
+    if let Some(kind) = WellKnown::of_kind(workload.kind) {
+        let selector = controller(view, kind, workload)?.selector.as_ref();
+        return selector.map(Cow::Borrowed).map_err(|error| TargetError::Malformed(error.to_string()));
     }
     let unhandled =
-        |reason: String, transient| TargetError::Unhandled { workload: workload.clone(), reason, transient };
+        |reason: String, transient| TargetError::Unhandled { workload: workload.to_ref(), reason, transient };
     if topmost::is_node(workload) {
         return Err(unhandled(TargetError::Node.to_string(), false));
     }
@@ -102,12 +116,13 @@ fn selector(view: &View, workload: &WorkloadRef) -> Result<Selector, TargetError
     match view.scale(&key) {
         None => Err(TargetError::Waiting(key)),
         Some(Scale::Found { selector, .. }) if selector.is_empty() => {
-            let (namespace, name) = (&workload.namespace, &workload.name);
+            let Workload { namespace, name, .. } = workload;
             Err(unhandled(format!("resource {namespace}/{name} has an empty selector for scale sub-resource"), false))
         }
-        Some(Scale::Found { selector, .. }) => {
-            selector.parse().map_err(|error: model::ParseSelectorError| unhandled(error.to_string(), false))
-        }
+        Some(Scale::Found { selector, .. }) => match selector.parse() {
+            Ok(selector) => Ok(Cow::Owned(selector)),
+            Err(error) => Err(unhandled(ParseSelectorError::to_string(&error), false)),
+        },
         Some(Scale::NotFound { reason }) => Err(unhandled(reason.clone(), false)),
         Some(Scale::Failed { reason, transient }) => Err(unhandled(reason.clone(), *transient)),
     }
@@ -115,18 +130,20 @@ fn selector(view: &View, workload: &WorkloadRef) -> Result<Selector, TargetError
 
 /// Whether the target is its own topmost controller, down to the text of its `apiVersion`.
 fn validate(view: &View, target: &WorkloadRef) -> Result<(), Resolution> {
-    let name = format!("{}.{}/{}", target.api_version, target.kind, target.name);
+    let name = || format!("{}.{}/{}", target.api_version, target.kind, target.name);
     let permanent = |message: String| Err(Resolution::Unsupported { message, transient: false });
-    match topmost(view, target) {
-        Ok(Some(top)) if top == *target => Ok(()),
+    match topmost(view, target.into()) {
+        Ok(Some(top)) if top == target.into() => Ok(()),
         Ok(Some(_)) => permanent(format!(
-            "The target {name} has a parent controller but it should point to a topmost well-known or scalable controller"
+            "The target {} has a parent controller but it should point to a topmost well-known or scalable controller",
+            name()
         )),
         Ok(None) => permanent(format!(
-            "Unknown error during checking if target {name} is a topmost well-known or scalable controller"
+            "Unknown error during checking if target {} is a topmost well-known or scalable controller",
+            name()
         )),
         Err(error) => Err(unsupported(error, |error| {
-            format!("Error checking if target {name} is a topmost well-known or scalable controller: {error}")
+            format!("Error checking if target {} is a topmost well-known or scalable controller: {error}", name())
         })),
     }
 }

@@ -56,8 +56,8 @@ impl Timetable {
 impl Entry for Timetable {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 
     fn about(&self) -> Option<WorkloadRef> {

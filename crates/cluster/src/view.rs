@@ -1,14 +1,16 @@
 //! Everything that is known of the cluster, as plain tables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
+use hashbrown::Equivalent;
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use model::{Labels, Limits, NamespaceLimits, WorkloadRef};
+use model::{Labels, Limits, NamespaceLimits, Workload, WorkloadRef};
 
 use crate::autoscaler::Autoscaler;
 use crate::budget::DisruptionBudget;
@@ -99,14 +101,14 @@ pub struct Namespace {
 impl Entry for Namespace {
     type Key = String;
 
-    fn key(&self) -> String {
-        self.name.clone()
+    fn key(&self) -> &String {
+        &self.name
     }
 }
 
 impl View {
     /// The controller of a well-known kind.
-    pub fn controller(&self, kind: WellKnown, key: &ObjectKey) -> Option<&Arc<Controller>> {
+    pub fn controller<K: Hash + Equivalent<ObjectKey>>(&self, kind: WellKnown, key: &K) -> Option<&Arc<Controller>> {
         self.controllers.get(&kind)?.get(key)
     }
 
@@ -137,12 +139,15 @@ impl View {
     }
 
     /// The autoscalers that point at a workload, whatever group and version they or the workload name.
-    pub fn autoscalers_of<'a>(&'a self, workload: &WorkloadRef) -> impl Iterator<Item = &'a Arc<Autoscaler>> + use<'a> {
-        self.autoscalers.about(&workload.clone().of_any_version())
+    pub fn autoscalers_of<'a>(&'a self, workload: Workload<'_>) -> impl Iterator<Item = &'a Arc<Autoscaler>> + use<'a> {
+        self.autoscalers.about(workload.of_any_version())
     }
 
     /// What all `LimitRange`s of one namespace ask of its pods together.
     pub fn namespace_limits(&self, namespace: &str) -> NamespaceLimits {
+        if self.limit_ranges.is_empty() {
+            return NamespaceLimits::default();
+        }
         let first = ObjectKey::new(namespace, "");
         let of = |kind: LimitType| {
             let ranges = self.limit_ranges.starting_at(first.clone());

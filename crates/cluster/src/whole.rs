@@ -50,8 +50,8 @@ impl<K: Resource<DynamicType = ()>> Whole<K> {
 impl<K: PartialEq> Entry for Whole<K> {
     type Key = ObjectKey;
 
-    fn key(&self) -> ObjectKey {
-        self.key.clone()
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 }
 

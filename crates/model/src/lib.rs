@@ -29,4 +29,4 @@ pub use quantity::{ParseQuantityError, Quantity};
 pub use recommendation::{ContainerRecommendation, Recommendation};
 pub use resources::{Cpu, Memory, ResourceList, ResourceName};
 pub use usage::{Sample, Series};
-pub use workload::{ContainerRef, WorkloadRef};
+pub use workload::{ContainerRef, Workload, WorkloadRef};

@@ -11,7 +11,7 @@ mod parse;
 mod serialise;
 
 use std::cmp::Ordering;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
 use std::ops::{Add, Sub};
 
@@ -90,9 +90,10 @@ impl Quantity {
 
     /// The nearest double; infinite beyond its range.
     pub fn to_f64(&self) -> f64 {
-        let sign = if self.is_negative() { "-" } else { "" };
-        let (digits, exponent) = self.thousands();
-        format!("{sign}{digits}e{exponent}").parse().unwrap_or(f64::NAN)
+        let mut text = String::new();
+        let exponent = self.amount.exponent();
+        let written = self.write_sign(&mut text).and_then(|()| self.amount.write_digits(&mut text));
+        written.and_then(|()| write!(text, "e{exponent}")).ok().and_then(|()| text.parse().ok()).unwrap_or(f64::NAN)
     }
 
     /// The next multiple of `10^exponent` away from zero, in the same format: 0 gives whole units.
@@ -102,45 +103,51 @@ impl Quantity {
     }
 
     /// The canonical text: the largest suffix that leaves an integer.
-    fn canonical(&self) -> String {
+    fn write_canonical(&self, out: &mut impl fmt::Write) -> fmt::Result {
         if self.is_zero() {
-            return "0".to_owned();
+            return out.write_str("0");
         }
-        let sign = if self.is_negative() { "-" } else { "" };
+        self.write_sign(out)?;
         if self.format == Format::BinarySi
             && let Some((number, suffix)) = self.binary()
         {
-            return format!("{sign}{number}{suffix}");
+            return match u64::try_from(number) {
+                Ok(number) => write!(out, "{number}{suffix}"),
+                Err(_) => write!(out, "{number}{suffix}"),
+            };
         }
-        let (number, exponent) = self.thousands();
+        let exponent = self.write_thousands(out)?;
         match (self.format, exponent) {
-            (Format::DecimalExponent, 0) => format!("{sign}{number}"),
-            (Format::DecimalExponent, _) => format!("{sign}{number}e{exponent}"),
-            _ => format!("{sign}{number}{}", decimal_suffix(exponent)),
+            (Format::DecimalExponent, 0) => Ok(()),
+            (Format::DecimalExponent, _) => write!(out, "e{exponent}"),
+            _ => out.write_str(decimal_suffix(exponent)),
         }
+    }
+
+    fn canonical(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        self.write_canonical(&mut text).map(|()| text)
+    }
+
+    fn write_sign(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        if self.is_negative() { out.write_char('-') } else { Ok(()) }
     }
 
     /// The number before a binary suffix; none where a binary suffix would lose precision or hide a small number.
     fn binary(&self) -> Option<(u128, &'static str)> {
-        let mut number = self.amount.unsigned_integer().filter(|number| *number >= 1024)?;
-        let mut power = 0;
-        while number.is_multiple_of(1024) {
-            number /= 1024;
-            power += 1;
-        }
-        Some((number, ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(power).copied().unwrap_or("")))
+        let number = self.amount.unsigned_integer().filter(|number| *number >= 1024)?;
+        let power = number.trailing_zeros() / 10;
+        let suffix = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].get(power as usize).copied().unwrap_or("");
+        Some((number >> (power * 10), suffix))
     }
 
-    /// The magnitude as digits and a power of ten that is a multiple of three.
-    fn thousands(&self) -> (String, i64) {
+    /// Writes the magnitude as digits before a power of ten that is a multiple of three, and says which.
+    fn write_thousands(&self, out: &mut impl fmt::Write) -> Result<i64, fmt::Error> {
         let exponent = i64::from(self.amount.exponent());
         let zeros = exponent.rem_euclid(3);
-        let mut number: String = self.amount.digits().into_iter().map(|digit| char::from(b'0' + digit)).collect();
-        number.extend(std::iter::repeat_n('0', zeros as usize));
-        if number.is_empty() {
-            number.push('0');
-        }
-        (number, exponent - zeros)
+        self.amount.write_digits(out)?;
+        (0..zeros).try_for_each(|_| out.write_char('0'))?;
+        Ok(exponent - zeros)
     }
 
     /// The format of a sum: a zero on the left takes the format of the right.
@@ -217,7 +224,8 @@ impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.written {
             Some(text) => f.pad(text),
-            None => f.pad(&self.canonical()),
+            None if f.width().is_none() && f.precision().is_none() => self.write_canonical(f),
+            None => f.pad(&self.canonical()?),
         }
     }
 }

@@ -106,7 +106,12 @@ impl From<&str> for ResourceName {
 
 impl Ord for ResourceName {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.as_str().cmp(other.as_str())
+        match (self, other) {
+            (Self::Cpu, Self::Cpu) | (Self::Memory, Self::Memory) => Ordering::Equal,
+            (Self::Cpu, Self::Memory) => Ordering::Less,
+            (Self::Memory, Self::Cpu) => Ordering::Greater,
+            _ => self.as_str().cmp(other.as_str()),
+        }
     }
 }
 
@@ -130,7 +135,21 @@ impl Serialize for ResourceName {
 
 impl<'de> Deserialize<'de> for ResourceName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(|name| Self::from(name.as_str()))
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl Visitor<'_> for NameVisitor {
+    type Value = ResourceName;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<ResourceName, E> {
+        Ok(name.into())
     }
 }
 

@@ -171,7 +171,7 @@ impl State {
         };
         let news: Vec<_> = view.pods.iter().filter(is_news).collect();
         let kills = news.into_iter().map(|pod| self.load_pod(pod, now)).sum();
-        let gone = self.pods.keys().filter(|key| view.pods.get(key).is_none()).cloned();
+        let gone = self.pods.keys().filter(|key| view.pods.get(*key).is_none()).cloned();
         self.gone.extend(gone);
         for (key, tracked) in &mut self.autoscalers {
             let has_pods = self.fleet.pod_count(&id(key)).is_some_and(|pods| pods > 0);

@@ -75,7 +75,8 @@ pub use fleet::{Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, Phase,
 pub use histogram::{EPSILON, Histogram};
 pub use integer_cpu::integer_cpu_containers;
 pub use pod_size::{
-    CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, cap_for_pod, pod_sizes, proportional_limits,
+    CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod, pod_sizes,
+    proportional_limits,
 };
 pub use policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
 pub use schedulable::{

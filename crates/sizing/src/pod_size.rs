@@ -10,7 +10,7 @@ mod proportion;
 
 use std::collections::BTreeMap;
 
-use model::{Allowed, ControlledValues, NamespaceLimits, Recommendation, ResourceList};
+use model::{Allowed, ContainerRecommendation, ControlledValues, NamespaceLimits, Recommendation, ResourceList};
 
 pub use proportion::{ProportionalLimits, proportional_limits};
 
@@ -25,6 +25,23 @@ pub struct PodContainer<'a> {
     pub limits: &'a ResourceList,
     /// What the owner of the workload allows.
     pub allowed: Allowed<'a>,
+}
+
+/// What is recommended for one container, of which [`pod_sizes`] looks at nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// The container's name.
+    pub container: &'a str,
+    /// What to ask for.
+    pub requests: &'a ResourceList,
+}
+
+impl<'a> Target<'a> {
+    /// Those of a recommendation.
+    pub fn all(recommendation: &'a Recommendation) -> Vec<Self> {
+        let target = |of: &'a ContainerRecommendation| Self { container: &of.container_name, requests: &of.target };
+        recommendation.containers.iter().map(target).collect()
+    }
 }
 
 /// A recommendation held to what one pod may have.
@@ -57,7 +74,31 @@ pub fn cap_for_pod(
     containers: &[PodContainer<'_>],
     limits: &NamespaceLimits,
 ) -> CappedRecommendation {
-    let mut recommended = recommendation.containers.clone();
+    hold(recommendation.containers.clone(), containers, limits)
+}
+
+/// What each container of a pod gets, in the order of `containers`.
+pub fn pod_sizes(
+    targets: &[Target<'_>],
+    containers: &[PodContainer<'_>],
+    limits: &NamespaceLimits,
+) -> Vec<ContainerSize> {
+    let recommended = targets.iter().map(|target| ContainerRecommendation {
+        container_name: target.container.to_owned(),
+        target: target.requests.clone(),
+        ..ContainerRecommendation::default()
+    });
+    let mut capped = hold(recommended.collect(), containers, limits);
+    let default = limits.containers.as_ref().and_then(|limits| limits.default.as_ref());
+    let sizes = containers.iter().map(|container| size(&mut capped, container, default));
+    sizes.collect()
+}
+
+fn hold(
+    mut recommended: Vec<ContainerRecommendation>,
+    containers: &[PodContainer<'_>],
+    limits: &NamespaceLimits,
+) -> CappedRecommendation {
     if let Some(range) = &limits.pods {
         pod_total::hold(&mut recommended, containers, range);
     }
@@ -73,18 +114,6 @@ pub fn cap_for_pod(
         capped.recommendation.containers.push(recommended);
     }
     capped
-}
-
-/// What each container of a pod gets, in the order of `containers`.
-pub fn pod_sizes(
-    recommendation: &Recommendation,
-    containers: &[PodContainer<'_>],
-    limits: &NamespaceLimits,
-) -> Vec<ContainerSize> {
-    let mut capped = cap_for_pod(recommendation, containers, limits);
-    let default = limits.containers.as_ref().and_then(|limits| limits.default.as_ref());
-    let sizes = containers.iter().map(|container| size(&mut capped, container, default));
-    sizes.collect()
 }
 
 fn size(

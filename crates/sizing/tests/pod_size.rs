@@ -5,7 +5,7 @@ use model::{
     ResourceList, ResourceName,
 };
 use proptest::prelude::*;
-use sizing::{PodContainer, cap_for_pod, pod_sizes, proportional_limits};
+use sizing::{PodContainer, Target, cap_for_pod, pod_sizes, proportional_limits};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -31,7 +31,7 @@ fn total(limits: &[(&str, &str)]) -> NamespaceLimits {
 fn check(targets: [&str; 3], limits: &[(&str, &str)], expected: [&str; 3]) {
     let one = cpu("1");
     let containers = NAMES.map(|name| PodContainer { name, requests: &one, limits: &one, allowed: Allowed::default() });
-    let sizes = pod_sizes(&recommendation(targets), &containers, &total(limits));
+    let sizes = pod_sizes(&Target::all(&recommendation(targets)), &containers, &total(limits));
     let requests: Vec<_> = sizes.into_iter().map(|size| size.requests).collect();
     assert_eq!(requests, expected.map(cpu), "{targets:?} {limits:?}");
 }
@@ -93,7 +93,7 @@ proptest! {
                 prop_assert!(max.is_none_or(|max| quantity <= max), "{quantity} {resource}");
             }
         }
-        prop_assert_eq!(pod_sizes(&recommendation, &pod, &limits).len(), pod.len());
+        prop_assert_eq!(pod_sizes(&Target::all(&recommendation), &pod, &limits).len(), pod.len());
     }
 
     /// A limit keeps its proportion to the request, less than one unit below it.

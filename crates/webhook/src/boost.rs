@@ -7,7 +7,6 @@ use model::{ControlledValues, Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 use sizing::{ContainerSize, proportional_limits};
 
-use crate::patch::Operation;
 use crate::review::Requirements;
 
 const ANNOTATION_PREFIX: &str = "vpaCpuStartupBoost/";
@@ -86,8 +85,8 @@ struct Original {
     limits: ResourceList,
 }
 
-/// The annotation that keeps what a boosted container was written with.
-pub(crate) fn annotation(container: &str, original: &Requirements) -> Operation {
+/// The annotation that keeps what a boosted container was written with: its name and its text.
+pub(crate) fn annotation(container: &str, original: &Requirements) -> (String, String) {
     let kept = |list: &Option<ResourceList>| -> ResourceList {
         let sized = [ResourceName::Cpu, ResourceName::Memory];
         let list = list.as_ref();
@@ -95,5 +94,5 @@ pub(crate) fn annotation(container: &str, original: &Requirements) -> Operation 
     };
     let original = Original { requests: kept(&original.requests), limits: kept(&original.limits) };
     let text = serde_json::to_string(&original).unwrap_or_default();
-    Operation::annotation(&format!("{ANNOTATION_PREFIX}{container}"), text)
+    (format!("{ANNOTATION_PREFIX}{container}"), text)
 }

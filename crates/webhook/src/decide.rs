@@ -1,13 +1,15 @@
 //! From a review to its answer, as a pure function. A pod is never refused: whatever is wrong with a review, with what is known
 //! or with an object, the pod is born as it was asked for.
 
+use api::vpa::RecommendedContainerResources;
 use cluster::Autoscaler;
-use model::{Recommendation, WorkloadRef};
+use model::Workload;
 use serde::de::IgnoredAny;
 use serde_json::json;
+use sizing::Target;
 
 use crate::fields::{self, Problem};
-use crate::patch::Operation;
+use crate::patch::Patch;
 use crate::pod::{self, Pod, Sizing};
 use crate::review::{self, GroupKind, GroupResource, Request, Review, Verdict};
 use crate::select::select;
@@ -56,7 +58,7 @@ pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
     let pod = read::<Pod>(body).ok().flatten().filter(|request| subject(request) == Subject::Pod);
     if let Some(mut request) = pod {
         let patch = pod_patch(state, &mut request).unwrap_or_default();
-        return answer(&request, Subject::Pod, &Verdict { patch, ..Verdict::default() });
+        return answer(&request, Subject::Pod, Verdict { patch, ..Verdict::default() });
     }
     let Ok(Some(request)) = read::<IgnoredAny>(body) else { return unchanged(body) };
     let subject = subject(&request);
@@ -65,7 +67,7 @@ pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
         Subject::Unknown | Subject::Pod => Verdict::default(),
         Subject::Autoscaler => autoscaler(state, body),
     };
-    answer(&request, subject, &verdict)
+    answer(&request, subject, verdict)
 }
 
 /// Admits whatever is asked for as it is, at the least expense: only the review's identifier is read.
@@ -73,24 +75,24 @@ pub fn unchanged(body: &[u8]) -> Answer {
     Answer { subject: Subject::Unknown, outcome: Outcome::Skipped, body: review::admitted(body) }
 }
 
-fn read<'de, O: Default + serde::Deserialize<'de>>(body: &'de [u8]) -> serde_json::Result<Option<Request<O>>> {
-    serde_json::from_slice(body).map(|review: Review<O>| review.request)
+fn read<'de, O: Default + serde::Deserialize<'de>>(body: &'de [u8]) -> serde_json::Result<Option<Request<'de, O>>> {
+    serde_json::from_slice(body).map(|review: Review<'de, O>| review.request)
 }
 
-fn answer<O>(request: &Request<O>, subject: Subject, verdict: &Verdict) -> Answer {
+fn answer<O>(request: &Request<'_, O>, subject: Subject, verdict: Verdict) -> Answer {
     let kind = request.original_kind.as_ref().or(request.kind.as_ref());
     let name = request.name.as_deref().unwrap_or_default();
     let status = fields::status(kind.unwrap_or(&GroupKind::default()), name, &verdict.problems);
-    let outcome = match (status.is_some(), verdict.patch.is_empty()) {
+    let outcome = match (status.is_some(), verdict.patch.length()) {
         (true, _) => Outcome::Error,
-        (false, true) => Outcome::Skipped,
-        (false, false) => Outcome::Applied,
+        (false, 0) => Outcome::Skipped,
+        (false, _) => Outcome::Applied,
     };
     let uid = request.uid.as_deref().unwrap_or_default();
     Answer { subject, outcome, body: review::answer(uid, verdict, status) }
 }
 
-fn subject<O>(request: &Request<O>) -> Subject {
+fn subject<O>(request: &Request<'_, O>) -> Subject {
     let Some(GroupResource { group, version, resource }) = &request.resource else { return Subject::Unknown };
     if request.sub_resource.as_ref().is_some_and(|sub| !sub.is_empty()) {
         return Subject::Unknown;
@@ -103,8 +105,8 @@ fn subject<O>(request: &Request<O>) -> Subject {
 }
 
 /// The patch of a pod that is being created; none where it stays as it is.
-fn pod_patch(state: &State<'_>, request: &mut Request<Pod>) -> Option<Vec<Operation>> {
-    if request.operation.as_ref().is_some_and(|operation| operation != "CREATE") {
+fn pod_patch(state: &State<'_>, request: &mut Request<'_, Pod<'_>>) -> Option<Patch> {
+    if request.operation.as_deref().is_some_and(|operation| operation != "CREATE") {
         return None;
     }
     let mut pod = request.object.take()?;
@@ -113,15 +115,15 @@ fn pod_patch(state: &State<'_>, request: &mut Request<Pod>) -> Option<Vec<Operat
     }
     // A pod that is being created has no status yet, whatever it says.
     pod.status = None;
-    let namespace = request.namespace.take().filter(|namespace| !namespace.is_empty());
-    let namespace = namespace.or_else(|| pod.metadata.namespace.take())?;
-    let owner = pod.owner()?.clone();
-    let owner = WorkloadRef { api_version: owner.api_version, kind: owner.kind, namespace, name: owner.name };
-    let labels = pod.metadata.labels.take().unwrap_or_default();
-    let autoscaler = select(state.view, &labels, &owner)?;
+    let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    let namespace = namespace.or(pod.metadata.namespace.as_deref())?;
+    let owner = pod.owner()?;
+    let owner = Workload { api_version: &owner.api_version, kind: &owner.kind, namespace, name: &owner.name };
+    let no_labels = pod::Labels::default();
+    let autoscaler = select(state.view, pod.metadata.labels.as_ref().unwrap_or(&no_labels), owner)?;
     let recommendation = recommendation(state, autoscaler);
-    let sizing = Sizing { object: &autoscaler.object, recommendation: recommendation.as_ref() };
-    let limits = state.view.namespace_limits(&owner.namespace);
+    let sizing = Sizing { object: &autoscaler.object, recommendation: recommendation.as_deref() };
+    let limits = state.view.namespace_limits(namespace);
     pod::patch(&pod, sizing, &limits, state.settings)
         .inspect_err(|error| tracing::warn!(autoscaler = %autoscaler.key, %error, "a pod starts as it was asked for"))
         .ok()
@@ -129,18 +131,22 @@ fn pod_patch(state: &State<'_>, request: &mut Request<Pod>) -> Option<Vec<Operat
 
 /// What is recommended at present: what a recommender that is still heard told, unless the status is about a newer generation
 /// of the object; else the status; else what was heard last.
-fn recommendation(state: &State<'_>, autoscaler: &Autoscaler) -> Option<Recommendation> {
+fn recommendation<'a>(state: &State<'a>, autoscaler: &'a Autoscaler) -> Option<Vec<Target<'a>>> {
     let status = autoscaler.object.status.as_ref();
     let observed = status.map_or(0, |status| status.observed_generation);
     let fresh = state.heard.and_then(|heard| heard.get_fresh(autoscaler.uid()));
     if let Some(heard) = fresh.filter(|heard| heard.value.observed_generation >= observed) {
-        return Some(heard.value.recommendation.clone());
+        return Some(Target::all(&heard.value.recommendation));
     }
-    if let Some(written) = status.and_then(|status| status.recommendation.clone()) {
-        return Some(written.into());
+    if let Some(written) = status.and_then(|status| status.recommendation.as_ref()) {
+        let target = |container: &'a RecommendedContainerResources| Target {
+            container: &container.container_name,
+            requests: &container.target,
+        };
+        return Some(written.container_recommendations.iter().map(target).collect());
     }
     let heard = state.heard.and_then(|heard| heard.get(autoscaler.uid()));
-    heard.map(|heard| heard.value.recommendation.clone())
+    heard.map(|heard| Target::all(&heard.value.recommendation))
 }
 
 /// What becomes of a `VerticalPodAutoscaler` that somebody writes.
@@ -157,8 +163,7 @@ fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
     let (spec, old) = (object.spec.unwrap_or_default(), old_object.map(|old| old.spec.unwrap_or_default()));
     let mut verdict = validate(&spec, old.as_ref(), state.settings.gates);
     if has_spec && spec.update_policy.is_none() {
-        let value = json!({"updateMode": "Recreate"});
-        verdict.patch.push(Operation::add("/spec/updatePolicy".to_owned(), value));
+        verdict.patch.add(format_args!("/spec/updatePolicy"), &json!({"updateMode": "Recreate"}));
     }
     verdict
 }

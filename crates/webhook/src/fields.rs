@@ -62,7 +62,7 @@ impl Problem {
 }
 
 /// The status with which the API server refuses an object; none if there is no problem.
-pub(crate) fn status(kind: &GroupKind, name: &str, problems: &[Problem]) -> Option<Value> {
+pub(crate) fn status(kind: &GroupKind<'_>, name: &str, problems: &[Problem]) -> Option<Value> {
     let mut texts: Vec<String> = Vec::new();
     for text in problems.iter().map(Problem::text) {
         if !texts.contains(&text) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 
 use crate::decide::{Answer, Outcome, Subject};
 
@@ -16,13 +16,24 @@ const STEP_BUCKETS: [f64; 22] = [
 /// With which names begin.
 pub(crate) const PREFIX: &str = "vpa_admission_controller";
 
-/// All metrics of the webhook. Clones share them.
+/// All metrics of the webhook, each looked up once. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    pods: IntCounterVec,
-    latency: HistogramVec,
-    steps: HistogramVec,
+    /// Left as they were, and changed.
+    pods: [IntCounter; 2],
+    /// By outcome and subject.
+    latency: [[Histogram; 3]; 3],
+    steps: Steps,
     shed: IntCounter,
+}
+
+/// The parts of a review.
+#[derive(Debug, Clone)]
+struct Steps {
+    read_request: Histogram,
+    admit: Histogram,
+    build_response: Histogram,
+    total: Histogram,
 }
 
 impl Metrics {
@@ -31,52 +42,63 @@ impl Metrics {
         let histogram = |name, help, buckets: &[f64], labels: &[&str]| {
             HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)
         };
-        let metrics = Self {
-            pods: IntCounterVec::new(
-                Opts::new("vpa_admission_controller_admission_pods_total", "Pods, by whether they were changed."),
-                &["applied"],
-            )?,
-            latency: histogram(
-                "vpa_admission_controller_admission_latency_seconds",
-                "Time spent on a review, by what became of it and what it was about.",
-                &LATENCY_BUCKETS,
-                &["status", "resource"],
-            )?,
-            steps: histogram(
-                "vpa_admission_controller_execution_latency_seconds",
-                "Time spent in each part of a review.",
-                &STEP_BUCKETS,
-                &["step"],
-            )?,
-            shed: IntCounter::new(
-                "vpa_admission_controller_shed_reviews_total",
-                "Reviews admitted as they were, because there was too much to do.",
-            )?,
-        };
-        registry.register(Box::new(metrics.pods.clone()))?;
-        registry.register(Box::new(metrics.latency.clone()))?;
-        registry.register(Box::new(metrics.steps.clone()))?;
-        registry.register(Box::new(metrics.shed.clone()))?;
-        Ok(metrics)
+        let pods = IntCounterVec::new(
+            Opts::new("vpa_admission_controller_admission_pods_total", "Pods, by whether they were changed."),
+            &["applied"],
+        )?;
+        let latency = histogram(
+            "vpa_admission_controller_admission_latency_seconds",
+            "Time spent on a review, by what became of it and what it was about.",
+            &LATENCY_BUCKETS,
+            &["status", "resource"],
+        )?;
+        let steps = histogram(
+            "vpa_admission_controller_execution_latency_seconds",
+            "Time spent in each part of a review.",
+            &STEP_BUCKETS,
+            &["step"],
+        )?;
+        let shed = IntCounter::new(
+            "vpa_admission_controller_shed_reviews_total",
+            "Reviews admitted as they were, because there was too much to do.",
+        )?;
+        registry.register(Box::new(pods.clone()))?;
+        registry.register(Box::new(latency.clone()))?;
+        registry.register(Box::new(steps.clone()))?;
+        registry.register(Box::new(shed.clone()))?;
+        let step = |name: &str| steps.with_label_values(&[name]);
+        Ok(Self {
+            pods: ["false", "true"].map(|applied| pods.with_label_values(&[applied])),
+            latency: ["error", "skipped", "applied"]
+                .map(|status| ["unknown", "Pod", "VPA"].map(|resource| latency.with_label_values(&[status, resource]))),
+            steps: Steps {
+                read_request: step("read_request"),
+                admit: step("admit"),
+                build_response: step("build_response"),
+                total: step("total"),
+            },
+            shed,
+        })
     }
 
     /// A review was answered, `took` after its headers arrived.
     pub fn answered(&self, answer: &Answer, took: Duration) {
-        let status = match answer.outcome {
-            Outcome::Error => "error",
-            Outcome::Skipped => "skipped",
-            Outcome::Applied => "applied",
+        let [error, skipped, applied] = &self.latency;
+        let [unknown, pod, autoscaler] = match answer.outcome {
+            Outcome::Error => error,
+            Outcome::Skipped => skipped,
+            Outcome::Applied => applied,
         };
-        let resource = match answer.subject {
-            Subject::Unknown => "unknown",
-            Subject::Pod => "Pod",
-            Subject::Autoscaler => "VPA",
+        let latency = match answer.subject {
+            Subject::Unknown => unknown,
+            Subject::Pod => pod,
+            Subject::Autoscaler => autoscaler,
         };
+        latency.observe(took.as_secs_f64());
         if answer.subject == Subject::Pod {
-            let applied = if answer.outcome == Outcome::Applied { "true" } else { "false" };
-            self.pods.with_label_values(&[applied]).inc();
+            let [left, changed] = &self.pods;
+            if answer.outcome == Outcome::Applied { changed } else { left }.inc();
         }
-        self.latency.with_label_values(&[status, resource]).observe(took.as_secs_f64());
     }
 
     /// A review was admitted as it was, because there was too much to do.
@@ -94,23 +116,26 @@ impl Metrics {
 /// Times the parts of one review, each from the end of the one before.
 #[derive(Debug)]
 pub struct Timer<'a> {
-    steps: &'a HistogramVec,
+    steps: &'a Steps,
     began: Instant,
     last: Instant,
 }
 
 impl Timer<'_> {
-    /// A part is over.
-    pub fn step(&mut self, name: &str) {
+    /// The request is read.
+    pub fn read(&mut self) {
         let now = Instant::now();
-        self.steps.with_label_values(&[name]).observe(now.duration_since(self.last).as_secs_f64());
+        self.steps.read_request.observe(now.duration_since(self.last).as_secs_f64());
         self.last = now;
     }
 
-    /// Everything is over; hands back how long it took.
-    pub fn total(self) -> Duration {
-        let took = self.began.elapsed();
-        self.steps.with_label_values(&["total"]).observe(took.as_secs_f64());
+    /// The answer is known, which is written already; hands back how long everything took.
+    pub fn admitted(self) -> Duration {
+        let now = Instant::now();
+        let took = now.duration_since(self.began);
+        self.steps.admit.observe(now.duration_since(self.last).as_secs_f64());
+        self.steps.build_response.observe(0.0);
+        self.steps.total.observe(took.as_secs_f64());
         took
     }
 }

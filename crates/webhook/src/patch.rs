@@ -1,36 +1,80 @@
-//! JSON patches of pods, as upstream writes them: only `add`, with the objects above that are missing.
+//! JSON patches of pods, as upstream writes them: only `add`, with the objects above that are missing. They are text from the
+//! beginning: nothing is kept of an operation but what is sent.
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod/patch`.
 
+use std::fmt::{self, Display};
+
 use model::{Quantity, ResourceName};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// One operation of a patch.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Operation {
-    /// Always `add`, which replaces what is there.
-    pub(crate) op: &'static str,
-    /// Where.
-    pub(crate) path: String,
-    /// What.
-    pub(crate) value: Value,
+/// Bytes of a patch of usual size.
+const USUAL: usize = 1536;
+
+/// A patch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Patch {
+    /// A list without its closing bracket; empty where there is no operation.
+    json: Vec<u8>,
+    /// An operation could not be written. It is all or none of them.
+    is_broken: bool,
 }
 
-impl Operation {
-    /// Puts `value` at `path`.
-    pub(crate) fn add(path: String, value: Value) -> Self {
-        Self { op: "add", path, value }
+impl Patch {
+    /// Puts `value` at `path`, also in place of what is there.
+    pub(crate) fn add(&mut self, path: fmt::Arguments<'_>, value: &impl Serialize) {
+        self.is_broken |= self.write(path, value).is_err();
+    }
+
+    fn write(&mut self, path: fmt::Arguments<'_>, value: &impl Serialize) -> serde_json::Result<()> {
+        if self.json.is_empty() {
+            self.json.reserve(USUAL);
+        }
+        self.json.push(if self.json.is_empty() { b'[' } else { b',' });
+        self.json.extend_from_slice(br#"{"op":"add","path":"#);
+        serde_json::to_writer(&mut self.json, &path)?;
+        self.json.extend_from_slice(br#","value":"#);
+        serde_json::to_writer(&mut self.json, value)?;
+        self.json.push(b'}');
+        Ok(())
+    }
+
+    /// How long its text is so far; nothing where nothing is changed.
+    pub(crate) fn length(&self) -> usize {
+        self.json.len()
+    }
+
+    /// The whole text; none where nothing is changed.
+    pub(crate) fn into_json(mut self) -> Option<Vec<u8>> {
+        self.json.push(b']');
+        (self.json.len() > 1 && !self.is_broken).then_some(self.json)
     }
 
     /// Gives the pod a map for annotations.
-    pub(crate) fn annotations() -> Self {
-        Self::add("/metadata/annotations".to_owned(), json!({}))
+    pub(crate) fn annotations(&mut self) {
+        self.add(format_args!("/metadata/annotations"), &json!({}));
     }
 
     /// Gives the pod an annotation.
-    pub(crate) fn annotation(name: &str, value: String) -> Self {
-        Self::add(format!("/metadata/annotations/{}", escaped(name)), value.into())
+    pub(crate) fn annotation(&mut self, name: &str, value: &str) {
+        self.add(format_args!("/metadata/annotations/{}", escaped(name)), &value);
+    }
+
+    /// Gives a container its resources.
+    pub(crate) fn resources(&mut self, place: Place) {
+        self.add(format_args!("{}", place.path()), &json!({}));
+    }
+
+    /// Gives a container one of the two maps.
+    pub(crate) fn map(&mut self, place: Place, map: Map) {
+        self.add(format_args!("{}/{}", place.path(), map.name()), &json!({}));
+    }
+
+    /// Sets one amount.
+    pub(crate) fn amount(&mut self, place: Place, map: Map, resource: &ResourceName, quantity: &Quantity) {
+        let path = place.path();
+        self.add(format_args!("{path}/{}/{}", map.name(), escaped(resource.as_str())), quantity);
     }
 }
 
@@ -70,32 +114,16 @@ impl Map {
 }
 
 impl Place {
-    /// Gives the container its resources.
-    pub(crate) fn resources(self) -> Operation {
-        Operation::add(self.path(), json!({}))
-    }
-
-    /// Gives the container one of the two maps.
-    pub(crate) fn map(self, map: Map) -> Operation {
-        Operation::add(format!("{}/{}", self.path(), map.name()), json!({}))
-    }
-
-    /// Sets one amount.
-    pub(crate) fn amount(self, map: Map, resource: &ResourceName, quantity: &Quantity) -> Operation {
-        let path = format!("{}/{}/{}", self.path(), map.name(), escaped(resource.as_str()));
-        Operation::add(path, quantity.to_string().into())
-    }
-
-    fn path(self) -> String {
-        match self {
-            Self::Container(index) => format!("/spec/containers/{index}/resources"),
-            Self::InitContainer(index) => format!("/spec/initContainers/{index}/resources"),
-        }
+    fn path(self) -> impl Display {
+        fmt::from_fn(move |f| match self {
+            Self::Container(index) => write!(f, "/spec/containers/{index}/resources"),
+            Self::InitContainer(index) => write!(f, "/spec/initContainers/{index}/resources"),
+        })
     }
 }
 
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Container(index) => write!(f, "container {index}"),
             Self::InitContainer(index) => write!(f, "init container {index}"),
@@ -104,19 +132,47 @@ impl std::fmt::Display for Place {
 }
 
 /// A key as one step of a JSON pointer.
-fn escaped(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
+fn escaped(key: &str) -> impl Display {
+    fmt::from_fn(move |f| {
+        let has_special = key.contains(['~', '/']);
+        if has_special { f.write_str(&key.replace('~', "~0").replace('/', "~1")) } else { f.write_str(key) }
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+
+    fn check(write: impl FnOnce(&mut Patch), expected: &Value) {
+        let mut patch = Patch::default();
+        write(&mut patch);
+        let json = patch.into_json().expect("an operation");
+        assert_eq!(serde_json::from_slice::<Value>(&json).expect("a patch"), *expected);
+    }
 
     #[test]
     fn keys_are_escaped() {
-        let operation = Place::InitContainer(2).amount(Map::Limits, &"a~b/c".into(), &Quantity::from_milli(1500));
-        assert_eq!(operation.path, "/spec/initContainers/2/resources/limits/a~0b~1c");
-        assert_eq!(operation.value, json!("1500m"));
-        assert_eq!(Operation::annotation("a/b", String::new()).path, "/metadata/annotations/a~1b");
+        let amount = Quantity::from_milli(1500);
+        check(
+            |patch| patch.amount(Place::InitContainer(2), Map::Limits, &"a~b/c".into(), &amount),
+            &json!([{"op": "add", "path": "/spec/initContainers/2/resources/limits/a~0b~1c", "value": "1500m"}]),
+        );
+        check(
+            |patch| {
+                patch.annotations();
+                patch.annotation("a/\"b", "\"");
+            },
+            &json!([
+                {"op": "add", "path": "/metadata/annotations", "value": {}},
+                {"op": "add", "path": "/metadata/annotations/a~1\"b", "value": "\""},
+            ]),
+        );
+    }
+
+    #[test]
+    fn nothing_is_no_patch() {
+        assert_eq!(Patch::default().into_json(), None);
     }
 }

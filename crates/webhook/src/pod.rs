@@ -2,21 +2,25 @@
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod` (`handler.go`, `patch/`).
 
+mod labels;
 mod object;
 mod sound;
+mod updates;
 #[cfg(test)]
 mod vectors;
 
 use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler};
-use model::{NamespaceLimits, Recommendation, ResourceList};
-use sizing::{ContainerSize, PodContainer, pod_sizes};
+use model::{NamespaceLimits, ResourceList};
+use sizing::{ContainerSize, PodContainer, Target, pod_sizes};
 
 use crate::boost::{self, BoostError};
-use crate::patch::{Map, Operation, Place};
+use crate::patch::{Map, Patch, Place};
 use crate::review::Requirements;
 use crate::state::Settings;
 
+pub(crate) use labels::Labels;
 pub(crate) use object::{Container, Pod};
+use updates::Updates;
 
 const UPDATES: &str = "vpaUpdates";
 const OBSERVED_CONTAINERS: &str = "vpaObservedContainers";
@@ -26,60 +30,54 @@ const OBSERVED_CONTAINERS: &str = "vpaObservedContainers";
 pub(crate) struct Sizing<'a> {
     /// The object.
     pub(crate) object: &'a VerticalPodAutoscaler,
-    /// What is recommended, if anything is.
-    pub(crate) recommendation: Option<&'a Recommendation>,
+    /// What is recommended for each container, if anything is.
+    pub(crate) recommendation: Option<&'a [Target<'a>]>,
 }
 
 /// A container of the pod that is sized.
 struct Sized<'a> {
     place: Place,
-    container: &'a Container,
+    container: &'a Container<'a>,
     /// Its resources in effect.
     effective: &'a Requirements,
 }
 
 /// The patch of a pod that `sizing` is about, in a namespace with these limits.
 pub(crate) fn patch(
-    pod: &Pod,
+    pod: &Pod<'_>,
     sizing: Sizing<'_>,
     limits: &NamespaceLimits,
     settings: &Settings,
-) -> Result<Vec<Operation>, BoostError> {
+) -> Result<Patch, BoostError> {
     let containers = sized(pod, settings.native_sidecars);
     let mut sizes = sizes(&containers, sizing, limits);
-    let mut patch = Vec::new();
-    if pod.metadata.annotations.is_none() {
-        patch.push(Operation::annotations());
-    }
     let boosts = boosts(&containers, &mut sizes, sizing.object, settings)?;
     if !pod.runs() {
         hold(pod, &containers, &mut sizes);
     }
-    let mut updates = Vec::new();
+    let mut patch = Patch::default();
+    if pod.metadata.annotations.is_none() {
+        patch.annotations();
+    }
+    let mut updates = Updates::by(sizing.object.metadata.name.as_deref().unwrap_or_default());
     for ((sized, size), boost) in containers.iter().zip(sizes).zip(boosts) {
         if matches!(boost, Boost::LeftOut) {
             continue;
         }
-        if let Boost::Given(annotation) = boost {
-            patch.push(annotation);
+        if let Boost::Given((name, text)) = boost {
+            patch.annotation(&name, &text);
         }
-        let (operations, said) = container_patch(sized, size);
-        if !operations.is_empty() {
-            patch.extend(operations);
-            updates.push(said);
-        }
+        container_patch(&mut patch, &mut updates, sized, &size);
     }
-    if !updates.is_empty() {
-        let name = sizing.object.metadata.name.as_deref().unwrap_or_default();
-        let text = format!("Pod resources updated by {name}: {}", updates.join("; "));
-        patch.push(Operation::annotation(UPDATES, text));
+    if let Some(text) = updates.text() {
+        patch.annotation(UPDATES, text);
     }
-    let names: Vec<&str> = pod.spec.containers.iter().map(|container| container.name.as_str()).collect();
-    patch.push(Operation::annotation(OBSERVED_CONTAINERS, names.join(", ")));
+    let names: Vec<&str> = pod.spec.containers.iter().map(|container| &*container.name).collect();
+    patch.annotation(OBSERVED_CONTAINERS, &names.join(", "));
     Ok(patch)
 }
 
-fn sized(pod: &Pod, native_sidecars: bool) -> Vec<Sized<'_>> {
+fn sized<'a>(pod: &'a Pod<'_>, native_sidecars: bool) -> Vec<Sized<'a>> {
     let containers = pod.spec.containers.iter().enumerate();
     let containers = containers.map(|(index, container)| (Place::Container(index), container));
     let sidecars = pod.spec.init_containers.iter().flatten().enumerate();
@@ -112,8 +110,8 @@ fn sizes(containers: &[Sized<'_>], sizing: Sizing<'_>, limits: &NamespaceLimits)
 enum Boost {
     /// Nothing special.
     None,
-    /// It gets more, and this annotation.
-    Given(Operation),
+    /// It gets more, and an annotation of this name and text.
+    Given((String, String)),
     /// With the feature gate, containers whose policy is off are left out altogether.
     LeftOut,
 }
@@ -129,7 +127,7 @@ fn boosts(
 }
 
 fn boost(
-    container: &Container,
+    container: &Container<'_>,
     size: &mut ContainerSize,
     object: &VerticalPodAutoscaler,
     settings: &Settings,
@@ -149,7 +147,7 @@ fn boost(
 }
 
 /// Takes back what would have the pod refused.
-fn hold(pod: &Pod, containers: &[Sized<'_>], sizes: &mut [ContainerSize]) {
+fn hold(pod: &Pod<'_>, containers: &[Sized<'_>], sizes: &mut [ContainerSize]) {
     for (sized, size) in containers.iter().zip(sizes.iter_mut()) {
         sound::keep_below_limits(size, sized.effective);
     }
@@ -159,23 +157,29 @@ fn hold(pod: &Pod, containers: &[Sized<'_>], sizes: &mut [ContainerSize]) {
     }
 }
 
-/// The patch of one container, and what is said about it.
-fn container_patch(sized: &Sized<'_>, size: ContainerSize) -> (Vec<Operation>, String) {
-    let Sized { place, container: _, effective } = sized;
-    let ContainerSize { requests, limits, notes: mut said } = size;
-    let mut operations = Vec::new();
+/// Patches one container, and says what was updated.
+fn container_patch(patch: &mut Patch, updates: &mut Updates, sized: &Sized<'_>, size: &ContainerSize) {
+    let Sized { place, container: _, effective } = *sized;
+    let ContainerSize { requests, limits, notes } = size;
+    let before = patch.length();
+    updates.begin(place);
+    for note in notes {
+        updates.say(format_args!("{note}"));
+    }
     if effective.requests.is_none() && effective.limits.is_none() {
-        operations.push(place.resources());
+        patch.resources(place);
     }
     let maps = [(Map::Requests, &effective.requests, requests), (Map::Limits, &effective.limits, limits)];
     for (map, before, amounts) in maps {
         if before.is_none() && !amounts.is_empty() {
-            operations.push(place.map(map));
+            patch.map(place, map);
         }
         for (resource, quantity) in amounts.iter().filter(|(resource, _)| !resource.as_str().is_empty()) {
-            operations.push(place.amount(map, resource, quantity));
-            said.push(format!("{resource} {}", map.entry()));
+            patch.amount(place, map, resource, quantity);
+            updates.say(format_args!("{resource} {}", map.entry()));
         }
     }
-    (operations, format!("{place}: {}", said.join(", ")))
+    if patch.length() == before {
+        updates.take_back();
+    }
 }

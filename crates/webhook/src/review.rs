@@ -1,62 +1,85 @@
 //! The wire form of reviews: `AdmissionReview` of `admission.k8s.io/v1`, read as loosely as can be, and its answer.
 
-use k8s_openapi::ByteString;
+use std::borrow::Cow;
+use std::ops::Deref;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use model::ResourceList;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fields::Problem;
-use crate::patch::Operation;
+use crate::patch::Patch;
+
+/// A string of a review, which is copied only where it is written with escapes.
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 /// A review of an object that is read as `O`.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "O: Default + Deserialize<'de>"))]
-pub(crate) struct Review<O> {
-    pub(crate) request: Option<Request<O>>,
+pub(crate) struct Review<'a, O> {
+    #[serde(borrow)]
+    pub(crate) request: Option<Request<'a, O>>,
 }
 
 /// What is asked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Request<O> {
-    pub(crate) uid: Option<String>,
-    pub(crate) resource: Option<GroupResource>,
+pub(crate) struct Request<'a, O> {
+    #[serde(borrow)]
+    pub(crate) uid: Option<Text<'a>>,
+    pub(crate) resource: Option<GroupResource<'a>>,
     /// As the client named it, before any conversion.
     #[serde(rename = "requestKind")]
-    pub(crate) original_kind: Option<GroupKind>,
-    pub(crate) kind: Option<GroupKind>,
-    pub(crate) sub_resource: Option<String>,
-    pub(crate) name: Option<String>,
-    pub(crate) namespace: Option<String>,
-    pub(crate) operation: Option<String>,
+    pub(crate) original_kind: Option<GroupKind<'a>>,
+    pub(crate) kind: Option<GroupKind<'a>>,
+    pub(crate) sub_resource: Option<Text<'a>>,
+    pub(crate) name: Option<Text<'a>>,
+    pub(crate) namespace: Option<Text<'a>>,
+    pub(crate) operation: Option<Text<'a>>,
     pub(crate) object: Option<O>,
     pub(crate) old_object: Option<O>,
 }
 
 /// The part of a review by which its answer is known.
 #[derive(Debug, Deserialize)]
-struct Identified {
-    request: Option<Identity>,
+struct Identified<'a> {
+    #[serde(borrow)]
+    request: Option<Identity<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Identity {
-    uid: Option<String>,
+struct Identity<'a> {
+    #[serde(borrow)]
+    uid: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct GroupResource {
-    pub(crate) group: Option<String>,
-    pub(crate) version: Option<String>,
-    pub(crate) resource: Option<String>,
+pub(crate) struct GroupResource<'a> {
+    #[serde(borrow)]
+    pub(crate) group: Option<Text<'a>>,
+    pub(crate) version: Option<Text<'a>>,
+    pub(crate) resource: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct GroupKind {
-    pub(crate) group: Option<String>,
-    pub(crate) kind: Option<String>,
+pub(crate) struct GroupKind<'a> {
+    #[serde(borrow)]
+    pub(crate) group: Option<Text<'a>>,
+    pub(crate) kind: Option<Text<'a>>,
 }
 
 /// `resources` of a container. A map that is absent is not the same as one that is empty.
@@ -71,58 +94,61 @@ pub(crate) struct Requirements {
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// How the object is changed.
-    pub(crate) patch: Vec<Operation>,
+    pub(crate) patch: Patch,
     /// What the user is told.
     pub(crate) warnings: Vec<String>,
     /// Why the object is refused; it is admitted if there is no reason.
     pub(crate) problems: Vec<Problem>,
 }
 
+/// The answer but for the patch.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Answer<'a> {
-    api_version: &'a str,
-    kind: &'a str,
-    response: Response<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct Response<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<&'a str>,
     allowed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<ByteString>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "patchType", skip_serializing_if = "Option::is_none")]
     patch_type: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     warnings: &'a [String],
 }
 
 /// The answer with this verdict, which is not refused where `status` is absent.
-pub(crate) fn answer(uid: &str, verdict: &Verdict, status: Option<Value>) -> Vec<u8> {
-    // What cannot be written is left away: the object is admitted as it is.
-    let patch = (!verdict.patch.is_empty()).then(|| serde_json::to_vec(&verdict.patch).ok()).flatten();
-    written(Response {
-        uid: Some(uid),
-        allowed: status.is_none(),
-        patch_type: patch.is_some().then_some("JSONPatch"),
-        patch: patch.filter(|_| status.is_none()).map(ByteString),
-        warnings: &verdict.warnings,
-        status,
-    })
+pub(crate) fn answer(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<u8> {
+    let Verdict { patch, warnings, problems: _ } = verdict;
+    let patch = patch.into_json();
+    let (allowed, patch_type) = (status.is_none(), patch.is_some().then_some("JSONPatch"));
+    let response = Response { uid: Some(uid), allowed, status, patch_type, warnings: &warnings };
+    written(&response, patch.filter(|_| allowed).as_deref())
 }
 
 /// The answer that admits whatever is asked for. Of the review no more is read than the identifier, if it has one.
 pub(crate) fn admitted(body: &[u8]) -> Vec<u8> {
-    let uid = serde_json::from_slice(body).ok().and_then(|review: Identified| review.request?.uid);
-    written(Response { uid: uid.as_deref(), allowed: true, status: None, patch: None, patch_type: None, warnings: &[] })
+    let uid = serde_json::from_slice(body).ok().and_then(|review: Identified<'_>| review.request?.uid);
+    written(&Response { uid: uid.as_deref(), allowed: true, status: None, patch_type: None, warnings: &[] }, None)
 }
 
-fn written(response: Response<'_>) -> Vec<u8> {
-    let answer = Answer { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response };
-    serde_json::to_vec(&answer).unwrap_or_default()
+/// Writes the answer in one go: nearly the whole of it is its patch. What cannot be written is left away: the object is admitted as
+/// it is.
+fn written(response: &Response<'_>, patch: Option<&[u8]>) -> Vec<u8> {
+    const BEGIN: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":"#;
+    let encoded = patch.map_or(0, |patch| patch.len().div_ceil(3).saturating_mul(4));
+    let mut body = Vec::with_capacity(encoded.saturating_add(256));
+    body.extend_from_slice(BEGIN);
+    if serde_json::to_writer(&mut body, response).is_err() {
+        return Vec::new();
+    }
+    if let Some(patch) = patch {
+        // In place of the brace at the end of the response.
+        body.pop();
+        body.extend_from_slice(br#","patch":""#);
+        let begin = body.len();
+        body.resize(begin.saturating_add(encoded), b' ');
+        STANDARD.encode_slice(patch, &mut body[begin..]).expect("there is room: four bytes for each three");
+        body.extend_from_slice(br#""}"#);
+    }
+    body.push(b'}');
+    body
 }

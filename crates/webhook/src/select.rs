@@ -2,31 +2,32 @@
 //!
 //! Source: upstream `pkg/admission-controller/resource/vpa/matcher.go` and `pkg/utils/vpa/api.go` (`stronger`).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler};
-use cluster::target::{Resolution, TargetError, resolve, topmost};
-use cluster::{Autoscaler, ObjectKey, View, WellKnown};
-use model::{Labels, WorkloadRef};
+use cluster::target::{TargetError, means, topmost};
+use cluster::{Autoscaler, ObjectName, View, WellKnown};
+use model::Workload;
+
+use crate::pod::Labels;
 
 /// The label with which a Deployment tells the pods of its `ReplicaSets` apart.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// The autoscaler of a pod with these labels that `owner` is making; none where there is none or it cannot be told.
-pub(crate) fn select<'a>(view: &'a View, labels: &Labels, owner: &WorkloadRef) -> Option<&'a Arc<Autoscaler>> {
+pub(crate) fn select<'a>(view: &'a View, labels: &Labels<'_>, owner: Workload<'_>) -> Option<&'a Arc<Autoscaler>> {
     let top = top(view, labels, owner)?;
-    // They all point at one workload, at most under several versions: it is looked at once for each.
-    let mut known: BTreeMap<&str, bool> = BTreeMap::new();
+    // They all point at one workload, which is looked at once as long as they name the same version of it.
+    let mut known: Option<(&str, bool)> = None;
     let mut selects = |autoscaler: &'a Autoscaler| {
-        *known.entry(&autoscaler.object.spec.target_ref.api_version).or_insert_with(|| {
-            match resolve(view, &autoscaler.target()) {
-                Resolution::Pods(selector) => selector.matches(labels),
-                Resolution::Unsupported { .. } | Resolution::Waiting(_) => false,
-            }
-        })
+        let target = autoscaler.points_at();
+        let known = known.get_or_insert_with(|| (target.api_version, means(view, target, |key| labels.get(key))));
+        if known.0 != target.api_version {
+            *known = (target.api_version, means(view, target, |key| labels.get(key)));
+        }
+        known.1
     };
-    let wanted = view.autoscalers_of(&top).filter(|autoscaler| changes_pods(&autoscaler.object));
+    let wanted = view.autoscalers_of(top).filter(|autoscaler| changes_pods(&autoscaler.object));
     wanted.filter(|autoscaler| selects(autoscaler)).min_by_key(|autoscaler| age_and_name(autoscaler))
 }
 
@@ -45,25 +46,23 @@ fn age_and_name(autoscaler: &Autoscaler) -> (Option<i64>, &str) {
     (created_at, &autoscaler.key.name)
 }
 
-fn top(view: &View, labels: &Labels, owner: &WorkloadRef) -> Option<WorkloadRef> {
+fn top<'a>(view: &'a View, labels: &'a Labels<'_>, owner: Workload<'a>) -> Option<Workload<'a>> {
     match topmost(view, owner) {
         Ok(top) => top,
-        Err(TargetError::Missing(missing)) if missing == *owner => topmost(view, &maker(view, labels, owner)?).ok()?,
+        Err(TargetError::Missing(missing)) if owner == (&missing).into() => {
+            topmost(view, maker(view, labels, owner)?).ok()?
+        }
         Err(_) => None,
     }
 }
 
 /// The Deployment of a `ReplicaSet` so new that no watch has told of it: its first pods come within milliseconds.
-fn maker(view: &View, labels: &Labels, owner: &WorkloadRef) -> Option<WorkloadRef> {
+fn maker<'a>(view: &View, labels: &Labels<'_>, owner: Workload<'a>) -> Option<Workload<'a>> {
     if owner.kind != WellKnown::ReplicaSet.kind() {
         return None;
     }
     let name = owner.name.strip_suffix(labels.get(TEMPLATE_HASH)?)?.strip_suffix('-')?;
-    view.controller(WellKnown::Deployment, &ObjectKey::new(&owner.namespace, name))?;
-    Some(WorkloadRef {
-        api_version: WellKnown::Deployment.api_version().to_owned(),
-        kind: WellKnown::Deployment.kind().to_owned(),
-        namespace: owner.namespace.clone(),
-        name: name.to_owned(),
-    })
+    view.controller(WellKnown::Deployment, &ObjectName { namespace: owner.namespace, name })?;
+    let (api_version, kind) = (WellKnown::Deployment.api_version(), WellKnown::Deployment.kind());
+    Some(Workload { api_version, kind, name, ..owner })
 }

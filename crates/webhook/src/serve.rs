@@ -56,7 +56,7 @@ pub struct Reviews {
 impl Reviews {
     /// The routes: every path takes reviews, as upstream's does.
     pub fn router(self) -> Router {
-        Router::new().fallback(answer).with_state((self, Bodies::default()))
+        Router::new().fallback(answer).with_state(Arc::new((self, Bodies::default())))
     }
 
     fn decide(&self, body: &[u8]) -> decide::Answer {
@@ -67,8 +67,9 @@ impl Reviews {
     }
 }
 
-async fn answer(Extracted((reviews, bodies)): Extracted<(Reviews, Bodies)>, request: Request) -> Response {
-    let mut response = reviewed(&reviews, &bodies, request).await;
+async fn answer(Extracted(state): Extracted<Arc<(Reviews, Bodies)>>, request: Request) -> Response {
+    let (reviews, bodies) = &*state;
+    let mut response = reviewed(reviews, bodies, request).await;
     if reviews.leaving.is_cancelled() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -85,16 +86,14 @@ async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Respo
         Ok(body) => body,
         Err(refused) => return refused.into_response(),
     };
-    timer.step("read_request");
+    timer.read();
     let answer = if reviews.load.is_too_much() {
         reviews.metrics.shed();
         decide::unchanged(&body)
     } else {
         reviews.decide(&body)
     };
-    timer.step("admit");
-    timer.step("build_response");
-    reviews.metrics.answered(&answer, timer.total());
+    reviews.metrics.answered(&answer, timer.admitted());
     ([(header::CONTENT_TYPE, "application/json")], answer.body).into_response()
 }
 

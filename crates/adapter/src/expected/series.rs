@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cluster::{Entry, ObjectKey, Table};
-use model::{Requirement, Selector, WorkloadRef};
+use model::{Requirement, Selector, Workload, WorkloadRef};
 
 const KIND: &str = "targetKind";
 const NAME: &str = "targetName";
@@ -29,14 +29,11 @@ pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
         let all = table.starting_at(ObjectKey::new(namespace, ""));
         return all.take_while(|object| object.key().namespace == namespace).collect();
     };
-    let workload = WorkloadRef {
-        api_version: String::new(),
-        kind: kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    };
     // Nobody tells of workloads in namespaces but his own.
-    table.about(&workload).filter(|object| object.key().namespace == namespace).collect()
+    table
+        .about(Workload { api_version: "", kind, namespace, name })
+        .filter(|object| object.key().namespace == namespace)
+        .collect()
 }
 
 /// The only value that a label may have.

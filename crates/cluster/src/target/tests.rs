@@ -221,8 +221,9 @@ fn the_search_passes_rungs_that_do_not_count() {
         Asked("Rollout", "r", found("a=b", Some(owner((CUSTOM, "App", "app"))))),
         Asked("App", "app", not_found()),
     ]);
-    let top = topmost(&view, &workload("apps/v1", "ReplicaSet", "rs"));
-    assert_eq!(top, Ok(Some(workload(CUSTOM, "Rollout", "r"))));
+    let start = workload("apps/v1", "ReplicaSet", "rs");
+    let top = topmost(&view, (&start).into());
+    assert_eq!(top, Ok(Some((&workload(CUSTOM, "Rollout", "r")).into())));
 }
 
 #[test]

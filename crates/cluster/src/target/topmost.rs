@@ -5,35 +5,38 @@
 
 use std::collections::BTreeSet;
 
-use model::WorkloadRef;
+use model::{Workload, WorkloadRef};
 
 use super::TargetError;
 use crate::controller::WellKnown;
 use crate::owner::Owner;
 use crate::scale::{Scale, ScaleKey};
-use crate::table::ObjectKey;
 use crate::view::View;
 
 /// One rung of the ladder.
-struct Rung {
+struct Rung<'a> {
     counts: bool,
-    owner: Option<WorkloadRef>,
+    owner: Option<Workload<'a>>,
 }
 
 /// The topmost well-known or scalable controller at or above `start`; none if nothing on the way is either.
-pub fn topmost(view: &View, start: &WorkloadRef) -> Result<Option<WorkloadRef>, TargetError> {
-    let mut seen = BTreeSet::new();
-    let mut top = None;
-    let mut next = Some(start.clone());
-    while let Some(current) = next {
-        if !seen.insert(current.clone()) {
+pub fn topmost<'a>(view: &'a View, start: Workload<'a>) -> Result<Option<Workload<'a>>, TargetError> {
+    let (mut current, mut top) = (start, None);
+    // One that was passed: whoever comes by it again goes in a circle, and will, since it is set anew after 1, 2, 4, 8, ... rungs.
+    let mut passed = None;
+    for rungs in 1_u64.. {
+        if passed == Some(current) {
             return Err(TargetError::Cycle);
         }
-        let rung = rung(view, &current)?;
-        next = rung.owner;
+        if rungs.is_power_of_two() {
+            passed = Some(current);
+        }
+        let rung = rung(view, current)?;
         if rung.counts {
             top = Some(current);
         }
+        let Some(owner) = rung.owner else { break };
+        current = owner;
     }
     Ok(top)
 }
@@ -41,24 +44,23 @@ pub fn topmost(view: &View, start: &WorkloadRef) -> Result<Option<WorkloadRef>, 
 /// `start` and everything above it, up to where the view ends.
 pub(super) fn chain(view: &View, start: &WorkloadRef) -> BTreeSet<WorkloadRef> {
     let mut seen = BTreeSet::new();
-    let mut next = Some(start.clone());
+    let mut next: Option<Workload<'_>> = Some(start.into());
     while let Some(current) = next {
-        next = rung(view, &current).ok().and_then(|rung| rung.owner);
-        if !seen.insert(current) {
+        if !seen.insert(current.to_ref()) {
             break;
         }
+        next = rung(view, current).ok().and_then(|rung| rung.owner);
     }
     seen
 }
 
-pub(super) fn is_node(workload: &WorkloadRef) -> bool {
+pub(super) fn is_node(workload: Workload<'_>) -> bool {
     workload.kind == "Node"
 }
 
-fn rung(view: &View, workload: &WorkloadRef) -> Result<Rung, TargetError> {
-    if let Some(kind) = WellKnown::of_kind(&workload.kind) {
-        let key = ObjectKey::new(&workload.namespace, &workload.name);
-        let controller = view.controller(kind, &key).ok_or_else(|| TargetError::Missing(workload.clone()))?;
+fn rung<'a>(view: &'a View, workload: Workload<'a>) -> Result<Rung<'a>, TargetError> {
+    if let Some(kind) = WellKnown::of_kind(workload.kind) {
+        let controller = super::controller(view, kind, workload)?;
         return Ok(Rung { counts: true, owner: above(workload, controller.owner.as_ref()) });
     }
     if is_node(workload) {
@@ -70,16 +72,12 @@ fn rung(view: &View, workload: &WorkloadRef) -> Result<Rung, TargetError> {
         Some(Scale::Found { owner, .. }) => Ok(Rung { counts: true, owner: above(workload, owner.as_ref()) }),
         Some(Scale::NotFound { .. }) => Ok(Rung { counts: false, owner: None }),
         Some(Scale::Failed { reason, transient }) => {
-            Err(TargetError::Unhandled { workload: workload.clone(), reason: reason.clone(), transient: *transient })
+            Err(TargetError::Unhandled { workload: workload.to_ref(), reason: reason.clone(), transient: *transient })
         }
     }
 }
 
-fn above(workload: &WorkloadRef, owner: Option<&Owner>) -> Option<WorkloadRef> {
-    owner.map(|owner| WorkloadRef {
-        api_version: owner.api_version.clone(),
-        kind: owner.kind.clone(),
-        namespace: workload.namespace.clone(),
-        name: owner.name.clone(),
-    })
+fn above<'a>(workload: Workload<'a>, owner: Option<&'a Owner>) -> Option<Workload<'a>> {
+    let Owner { api_version, kind, name, uid: _ } = owner?;
+    Some(Workload { api_version, kind, namespace: workload.namespace, name })
 }

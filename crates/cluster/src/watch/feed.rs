@@ -64,7 +64,7 @@ impl<T: Entry> Feed<T> {
     /// An object was deleted.
     pub(super) fn delete(&self, reading: Reading<T>) {
         let key = match reading {
-            Reading::Keep(object) => object.key(),
+            Reading::Keep(object) => object.key().clone(),
             Reading::Outside(key) | Reading::Broken(key, _) => key,
         };
         self.change(|table| table.delete(&key).into_iter().collect());

@@ -40,20 +40,17 @@ impl Requirement {
         }
     }
 
-    fn holds(&self, labels: &Labels) -> bool {
+    fn holds<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let number = |key: &str| label(key)?.parse::<i64>().ok();
         match self {
-            Self::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
-            Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
-            Self::Exists(key) => labels.get(key).is_some(),
-            Self::DoesNotExist(key) => labels.get(key).is_none(),
-            Self::GreaterThan(key, than) => number(labels, key).is_some_and(|value| value > *than),
-            Self::LessThan(key, than) => number(labels, key).is_some_and(|value| value < *than),
+            Self::In(key, values) => label(key).is_some_and(|value| values.contains(value)),
+            Self::NotIn(key, values) => label(key).is_none_or(|value| !values.contains(value)),
+            Self::Exists(key) => label(key).is_some(),
+            Self::DoesNotExist(key) => label(key).is_none(),
+            Self::GreaterThan(key, than) => number(key).is_some_and(|value| value > *than),
+            Self::LessThan(key, than) => number(key).is_some_and(|value| value < *than),
         }
     }
-}
-
-fn number(labels: &Labels, key: &str) -> Option<i64> {
-    labels.get(key)?.parse().ok()
 }
 
 /// Conditions that must all hold; equal selectors are equal values, whatever order they were written in.
@@ -115,7 +112,12 @@ impl Selector {
 
     /// Whether an object with these labels is selected.
     pub fn matches(&self, labels: &Labels) -> bool {
-        self.0.as_ref().is_some_and(|requirements| requirements.iter().all(|requirement| requirement.holds(labels)))
+        self.matches_where(|key| labels.get(key))
+    }
+
+    /// Whether an object is selected, of whose labels `label` tells the values.
+    pub fn matches_where<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.0.as_ref().is_some_and(|requirements| requirements.iter().all(|requirement| requirement.holds(&label)))
     }
 
     /// Whether no object can be selected, whatever its labels, because this is [`Selector::nothing`].

@@ -4,6 +4,7 @@
 //! Source: the amounts behind `k8s.io/apimachinery/pkg/api/resource.Quantity` (`int64Amount` and `inf.Dec`).
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use super::digits;
 
@@ -34,21 +35,22 @@ impl Decimal {
 
     /// `value * 10^exponent`, rounded away from zero to whole nanos.
     pub(super) fn new(value: i128, exponent: i64) -> Self {
-        let mut magnitude = value.unsigned_abs();
-        let mut exponent = exponent;
+        let magnitude = value.unsigned_abs();
+        let small = u64::try_from(magnitude).ok().and_then(|small| Self::of_small(value < 0, small, exponent));
+        small.unwrap_or_else(|| Self::from_digits(value < 0, &digits::of(magnitude), exponent))
+    }
+
+    /// The same for most numbers, which need no list of digits; none where it would have to be rounded.
+    fn of_small(negative: bool, mut magnitude: u64, mut exponent: i64) -> Option<Self> {
         if magnitude == 0 {
-            return Self::ZERO;
+            return Some(Self::ZERO);
         }
         while magnitude.is_multiple_of(10) {
             magnitude /= 10;
             exponent += 1;
         }
-        match u64::try_from(magnitude) {
-            Ok(small) if exponent >= NANO => {
-                Self { negative: value < 0, magnitude: Magnitude::Small(small), exponent: clamp_exponent(exponent) }
-            }
-            _ => Self::from_digits(value < 0, &digits::of(magnitude), exponent),
-        }
+        let magnitude = Magnitude::Small(magnitude);
+        (exponent >= NANO).then(|| Self { negative, magnitude, exponent: clamp_exponent(exponent) })
     }
 
     /// The number with these digits (most significant first) times `10^exponent`, rounded away from zero to whole nanos.
@@ -94,6 +96,14 @@ impl Decimal {
         }
     }
 
+    /// Writes the digits; `0` for zero.
+    pub(super) fn write_digits(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        match &self.magnitude {
+            Magnitude::Small(value) => write!(out, "{value}"),
+            Magnitude::Large(digits) => digits.iter().try_for_each(|digit| out.write_char(char::from(b'0' + digit))),
+        }
+    }
+
     /// The absolute value if it is an integer of at most 128 bits.
     pub(super) fn unsigned_integer(&self) -> Option<u128> {
         let Magnitude::Small(value) = self.magnitude else {
@@ -108,9 +118,9 @@ impl Decimal {
         let magnitude = match self.magnitude {
             Magnitude::Small(0) => 0,
             Magnitude::Small(value) if shift >= 0 => {
-                power_of_ten(shift).and_then(|factor| u128::from(value).checked_mul(factor)).unwrap_or(u128::MAX)
+                power_of_ten(shift).map_or(u64::MAX, |factor| value.saturating_mul(factor)).into()
             }
-            Magnitude::Small(value) => power_of_ten(-shift).map_or(1, |divisor| u128::from(value).div_ceil(divisor)),
+            Magnitude::Small(value) => power_of_ten(-shift).map_or(1, |divisor| value.div_ceil(divisor)).into(),
             Magnitude::Large(_) => self.large_in_units(shift),
         };
         saturate(self.negative, magnitude)
@@ -182,10 +192,8 @@ impl Decimal {
         if self.is_zero() || other.is_zero() {
             return other.is_zero().cmp(&self.is_zero());
         }
-        if let (Magnitude::Small(a), Magnitude::Small(b)) = (&self.magnitude, &other.magnitude)
-            && self.exponent == other.exponent
-        {
-            return a.cmp(b);
+        if let (Magnitude::Small(a), Magnitude::Small(b)) = (&self.magnitude, &other.magnitude) {
+            return cmp_small((*a, self.exponent), (*b, other.exponent));
         }
         let (a, b) = (self.digits(), other.digits());
         let places = |digits: &[u8], exponent: i32| digits.len() as i64 + i64::from(exponent);
@@ -215,8 +223,20 @@ fn clamp_exponent(exponent: i64) -> i32 {
     exponent.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
-fn power_of_ten(exponent: i64) -> Option<u128> {
-    10_u128.checked_pow(u32::try_from(exponent).ok()?)
+fn power_of_ten(exponent: i64) -> Option<u64> {
+    10_u64.checked_pow(u32::try_from(exponent).ok()?)
+}
+
+/// Compares `value * 10^exponent` of two numbers that are not zero.
+fn cmp_small((a, a_exponent): (u64, i32), (b, b_exponent): (u64, i32)) -> Ordering {
+    let gap = a_exponent.abs_diff(b_exponent);
+    // A power of ten that 128 bits do not hold is above whatever 64 bits hold.
+    let raised = |value: u64| 10_u128.checked_pow(gap).map_or(u128::MAX, |power| power.saturating_mul(value.into()));
+    match a_exponent.cmp(&b_exponent) {
+        Ordering::Equal => a.cmp(&b),
+        Ordering::Greater => raised(a).cmp(&b.into()),
+        Ordering::Less => u128::from(a).cmp(&raised(b)),
+    }
 }
 
 fn saturate(negative: bool, magnitude: u128) -> i64 {

@@ -45,19 +45,39 @@ impl std::str::FromStr for Quantity {
     type Err = ParseQuantityError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parts = split(text)?;
-        let suffix = interpret(parts.suffix).ok_or(ParseQuantityError::Suffix)?;
-        let short = is_short(&parts, &suffix);
-        if !parts.has_digits && !short {
-            return Err(ParseQuantityError::Numeric);
-        }
-        let (amount, format) = amount(&parts, &suffix);
-        let parsed = Self { amount, format, written: None };
-        if short && keeps_writing(&parts, &suffix) && text != parsed.canonical() {
-            return Ok(Self { written: Some(text.into()), ..parsed });
-        }
-        Ok(parsed)
+        plain(text).map_or_else(|| in_full(text), Ok)
     }
+}
+
+fn in_full(text: &str) -> Result<Quantity, ParseQuantityError> {
+    let parts = split(text)?;
+    let suffix = interpret(parts.suffix).ok_or(ParseQuantityError::Suffix)?;
+    let short = is_short(&parts, &suffix);
+    if !parts.has_digits && !short {
+        return Err(ParseQuantityError::Numeric);
+    }
+    let (amount, format) = amount(&parts, &suffix);
+    let parsed = Quantity { amount, format, written: None };
+    if short && keeps_writing(&parts, &suffix) && parsed.canonical().as_deref() != Ok(text) {
+        return Ok(Quantity { written: Some(text.into()), ..parsed });
+    }
+    Ok(parsed)
+}
+
+/// What is written nearly always, and read without any list of digits: a whole number that does not begin with zero, and a unit.
+/// Such a text is canonical, or not kept.
+fn plain(text: &str) -> Option<Quantity> {
+    let (number, suffix) = split_digits(text);
+    if number.starts_with('0') {
+        return None;
+    }
+    let (number, Suffix { format, exponent }) = (number.parse::<i64>().ok()?, interpret(suffix)?);
+    let amount = match format {
+        Format::DecimalSi => Decimal::new(number.into(), exponent.into()),
+        Format::BinarySi => Decimal::new(number.checked_mul(1 << exponent)?.into(), 0),
+        Format::DecimalExponent => return None,
+    };
+    Some(Quantity { amount, format, written: None })
 }
 
 fn split(text: &str) -> Result<Parts<'_>, ParseQuantityError> {
@@ -159,4 +179,25 @@ fn amount(parts: &Parts<'_>, suffix: &Suffix) -> (Decimal, Format) {
     let below_one = !size.is_zero() && size < Decimal::new(1, 0);
     let format = if below_one { Format::DecimalSi } else { Format::BinarySi };
     (if parts.negative { size.negate() } else { size }, format)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn plain_quantities_are_read_as_all_others(number in 1..i64::MAX, places in 0..19_u32, suffix in "[numkMGTPE]?|[KMGTPE]i") {
+            let text = format!("{}{suffix}", (number / 10_i64.pow(places)).max(1));
+            let full = in_full(&text).expect("a quantity");
+            if let Some(plain) = plain(&text) {
+                let parts = |quantity: Quantity| (quantity.amount, quantity.format, quantity.written);
+                prop_assert_eq!(parts(plain), parts(full));
+            } else {
+                prop_assert_eq!(full.value(), i64::MAX, "{}", text);
+            }
+        }
+    }
 }

@@ -67,8 +67,8 @@ impl<'a> Selection<'a> {
             return;
         }
         let workload = workload(claim.kind, claim.key);
-        match topmost(view, &workload) {
-            Ok(Some(top)) if top == workload => self.claims.push(claim),
+        match topmost(view, (&workload).into()) {
+            Ok(Some(top)) if top == (&workload).into() => self.claims.push(claim),
             Err(TargetError::Waiting(_) | TargetError::Unhandled { transient: true, .. }) => {
                 self.undecided.insert(workload.clone());
             }

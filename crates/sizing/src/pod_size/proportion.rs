@@ -24,17 +24,18 @@ pub fn proportional_limits(
     default_limits: Option<&ResourceList>,
 ) -> ProportionalLimits {
     let mut result = ProportionalLimits::default();
+    let mut notes = Vec::new();
     for resource in [ResourceName::Cpu, ResourceName::Memory] {
         let default = default_limits.and_then(|default| default.get(&resource));
         let [limit, request, recommended] = [limits, requests, recommended].map(|list| list.get(&resource));
         let (limit, note) = proportional_limit(&resource, limit, request, recommended, default);
-        result.notes.extend(note);
+        notes.extend(note.map(|note| (resource.clone(), note)));
         if let Some(limit) = limit {
             result.limits.insert(resource, limit);
         }
     }
-    if result.limits.is_empty() {
-        result.notes.clear();
+    if !result.limits.is_empty() {
+        result.notes.extend(notes.into_iter().map(|(resource, note)| format!("{resource}: {note}")));
     }
     result
 }
@@ -46,12 +47,12 @@ pub(super) fn proportional_limit(
     request: Option<&Quantity>,
     recommended: Option<&Quantity>,
     default: Option<&Quantity>,
-) -> (Option<Quantity>, Option<String>) {
+) -> (Option<Quantity>, Option<&'static str>) {
     let Some(limit) = present(limit).or(present(default)) else {
-        return (None, Some(format!("{resource}: limit NOT set since originalLimit is nil or 0")));
+        return (None, Some("limit NOT set since originalLimit is nil or 0"));
     };
     let Some(recommended) = present(recommended) else {
-        return (None, Some(format!("{resource}: limit NOT set since recommendedRequest is nil or 0")));
+        return (None, Some("limit NOT set since recommendedRequest is nil or 0"));
     };
     // A limit without a request means a request of the same size.
     let Some(request) = present(request).filter(|request| milli(request) != milli(limit)) else {
@@ -61,7 +62,7 @@ pub(super) fn proportional_limit(
         Some(scaled) => (Some(scaled), None),
         None => (
             Some(from_amount(resource, i64::MAX, limit)),
-            Some(format!("{resource}: failed to keep limit to request ratio; capping limit to int64")),
+            Some("failed to keep limit to request ratio; capping limit to int64"),
         ),
     }
 }
@@ -121,12 +122,17 @@ fn present(quantity: Option<&Quantity>) -> Option<&Quantity> {
     quantity.filter(|quantity| units(quantity) != 0)
 }
 
+/// An amount that 64 bits do not hold saturates first.
 fn milli(quantity: &Quantity) -> i64 {
-    let most = Quantity::from_milli(i64::MAX);
-    if *quantity > most { 0 } else { quantity.milli_value() }
+    match quantity.milli_value() {
+        i64::MAX if *quantity > Quantity::from_milli(i64::MAX) => 0,
+        milli => milli,
+    }
 }
 
 fn units(quantity: &Quantity) -> i64 {
-    let most = Quantity::from_bytes(i64::MAX);
-    if *quantity > most { 0 } else { quantity.value() }
+    match quantity.value() {
+        i64::MAX if *quantity > Quantity::from_bytes(i64::MAX) => 0,
+        units => units,
+    }
 }

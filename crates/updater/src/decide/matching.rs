@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use cluster::{Autoscaler, Pod, View, target};
-use model::{Selector, WorkloadRef};
+use cluster::{Autoscaler, Owner, Pod, View, target};
+use model::{Selector, Workload};
 
 /// An autoscaler with its live pods.
 #[derive(Debug)]
@@ -45,14 +45,10 @@ pub(super) fn matched(view: &View, counts: impl Fn(&Autoscaler) -> bool) -> Vec<
         let Some(owner) = &pod.owner else { continue };
         let name = (pod.key.namespace.as_str(), owner.kind.as_str(), owner.name.as_str());
         let indices = candidates.entry((owner.api_version.as_str(), name)).or_insert_with(|| {
-            let start = WorkloadRef {
-                api_version: owner.api_version.clone(),
-                kind: owner.kind.clone(),
-                namespace: pod.key.namespace.clone(),
-                name: owner.name.clone(),
-            };
-            let top = target::topmost(view, &start).ok().flatten();
-            top.and_then(|top| by_target.get(&(&*top.namespace, &*top.kind, &*top.name)).cloned()).unwrap_or_default()
+            let Owner { api_version, kind, name, uid: _ } = owner;
+            let start = Workload { api_version, kind, namespace: &pod.key.namespace, name };
+            let top = target::topmost(view, start).ok().flatten();
+            top.and_then(|top| by_target.get(&(top.namespace, top.kind, top.name)).cloned()).unwrap_or_default()
         });
         let chosen =
             indices.iter().find(|index| all.get(**index).is_some_and(|(_, labels)| labels.matches(&pod.labels)));

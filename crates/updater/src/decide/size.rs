@@ -5,7 +5,7 @@
 use api::vpa::VerticalPodAutoscalerSpec;
 use cluster::{Running, Specified};
 use model::{NamespaceLimits, Recommendation, ResourceList};
-use sizing::{ContainerSize, PodContainer, cap_for_pod, pod_sizes};
+use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
 
 static NOTHING: ResourceList = ResourceList::new();
 
@@ -43,7 +43,7 @@ pub(super) fn sizes(
     namespace: &NamespaceLimits,
 ) -> Vec<ContainerSize> {
     match recommendation {
-        Some(recommendation) => pod_sizes(recommendation, &containers(running, spec), namespace),
+        Some(recommendation) => pod_sizes(&Target::all(recommendation), &containers(running, spec), namespace),
         None => vec![ContainerSize::default(); running.containers.len()],
     }
 }

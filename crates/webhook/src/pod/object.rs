@@ -1,44 +1,53 @@
 //! A pod as a review holds it: only what can change the answer, and every map may be absent or null.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
-use model::Labels;
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 
-use crate::review::Requirements;
+use super::labels::Labels;
+use crate::review::{Requirements, Text};
 
 /// A pod that is being created.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Pod {
-    pub(crate) metadata: Metadata,
-    pub(crate) spec: Spec,
-    pub(crate) status: Option<Status>,
+pub(crate) struct Pod<'a> {
+    #[serde(borrow)]
+    pub(crate) metadata: Metadata<'a>,
+    pub(crate) spec: Spec<'a>,
+    pub(crate) status: Option<Status<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Metadata {
-    pub(crate) namespace: Option<String>,
-    pub(crate) labels: Option<Labels>,
-    pub(crate) annotations: Option<BTreeMap<String, String>>,
-    pub(crate) owner_references: Option<Vec<Owner>>,
+pub(crate) struct Metadata<'a> {
+    #[serde(borrow)]
+    pub(crate) namespace: Option<Text<'a>>,
+    pub(crate) labels: Option<Labels<'a>>,
+    pub(crate) annotations: Option<Annotations>,
+    pub(crate) owner_references: Option<Vec<Owner<'a>>>,
 }
 
-#[derive(Debug, Default, Clone, Deserialize)]
+/// Annotations, of which nothing is asked but whether there may be any.
+#[derive(Debug)]
+pub(crate) struct Annotations;
+
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Owner {
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
-    pub(crate) name: String,
+pub(crate) struct Owner<'a> {
+    #[serde(borrow)]
+    pub(crate) api_version: Text<'a>,
+    pub(crate) kind: Text<'a>,
+    pub(crate) name: Text<'a>,
     pub(crate) controller: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Spec {
-    pub(crate) containers: Vec<Container>,
-    pub(crate) init_containers: Option<Vec<Container>>,
+pub(crate) struct Spec<'a> {
+    #[serde(borrow)]
+    pub(crate) containers: Vec<Container<'a>>,
+    pub(crate) init_containers: Option<Vec<Container<'a>>>,
     /// What all containers may have together.
     pub(crate) resources: Option<Requirements>,
 }
@@ -46,30 +55,54 @@ pub(crate) struct Spec {
 /// A container of a pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Container {
-    pub(crate) name: String,
+pub(crate) struct Container<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Text<'a>,
     resources: Option<Requirements>,
-    restart_policy: Option<String>,
+    restart_policy: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Status {
-    container_statuses: Option<Vec<ContainerStatus>>,
+pub(crate) struct Status<'a> {
+    #[serde(borrow)]
+    container_statuses: Option<Vec<ContainerStatus<'a>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ContainerStatus {
-    name: String,
+struct ContainerStatus<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
     resources: Option<Requirements>,
 }
 
-impl Pod {
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AnnotationsVisitor)
+    }
+}
+
+struct AnnotationsVisitor;
+
+impl<'de> Visitor<'de> for AnnotationsVisitor {
+    type Value = Annotations;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
+        while map.next_entry::<Text<'de>, Text<'de>>()?.is_some() {}
+        Ok(Annotations)
+    }
+}
+
+impl<'t> Pod<'t> {
     /// The resources of a container in effect: what the kubelet reports, else what it is written with.
-    pub(crate) fn effective<'a>(&'a self, container: &'a Container) -> &'a Requirements {
+    pub(crate) fn effective<'a>(&'a self, container: &'a Container<'_>) -> &'a Requirements {
         let statuses = self.status.iter().flat_map(|status| &status.container_statuses).flatten();
-        let status = statuses.into_iter().find(|status| status.name == container.name);
+        let status = statuses.into_iter().find(|status| *status.name == *container.name);
         status.and_then(|status| status.resources.as_ref()).unwrap_or(container.resources())
     }
 
@@ -84,12 +117,12 @@ impl Pod {
     }
 
     /// The controller that is making it.
-    pub(crate) fn owner(&self) -> Option<&Owner> {
+    pub(crate) fn owner(&self) -> Option<&Owner<'t>> {
         self.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
     }
 }
 
-impl Container {
+impl Container<'_> {
     /// What it is written with.
     pub(crate) fn resources(&self) -> &Requirements {
         const NONE: &Requirements = &Requirements { requests: None, limits: None };

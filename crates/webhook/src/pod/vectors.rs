@@ -7,6 +7,7 @@ use cluster::{LimitRange, View};
 use model::{NamespaceLimits, Quantity, Recommendation};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sizing::Target;
 
 use super::{Pod, Sizing, patch};
 use crate::state::{Gates, Settings};
@@ -14,7 +15,7 @@ use crate::state::{Gates, Settings};
 #[derive(Deserialize)]
 struct Case {
     vpa: Value,
-    pod: Pod,
+    pod: Value,
     limit_ranges: Option<Vec<Value>>,
     gate_cpu_startup_boost: bool,
     max_allowed_cpu_boost: String,
@@ -50,6 +51,7 @@ impl Case {
         let object = self.object();
         let status = object.status.clone().unwrap_or_default();
         let recommendation = status.recommendation.map(Recommendation::from);
+        let targets = recommendation.as_ref().map(Target::all);
         let most: Option<Quantity> =
             (!self.max_allowed_cpu_boost.is_empty()).then(|| self.max_allowed_cpu_boost.parse().expect("a quantity"));
         let settings = Settings {
@@ -57,9 +59,11 @@ impl Case {
             max_cpu_boost: most,
             ..Settings::default()
         };
-        let sizing = Sizing { object: &object, recommendation: recommendation.as_ref() };
-        let patch = patch(&self.pod, sizing, &self.limits(), &settings).unwrap_or_default();
-        patch.iter().map(|operation| serde_json::to_value(operation).expect("an operation")).collect()
+        let sizing = Sizing { object: &object, recommendation: targets.as_deref() };
+        let text = self.pod.to_string();
+        let pod: Pod<'_> = serde_json::from_str(&text).expect("a pod");
+        let patch = patch(&pod, sizing, &self.limits(), &settings).unwrap_or_default();
+        patch.into_json().map(|json| serde_json::from_slice(&json).expect("a patch")).unwrap_or_default()
     }
 }
 
