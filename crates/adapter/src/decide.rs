@@ -71,7 +71,7 @@ impl Providers {
         if let Some(left) = self.routes.as_ref().and_then(|routes| routes.owner(ask)) {
             return caller.leave(ask, &left).await;
         }
-        if let Some(values) = self.expected.external(ask, now)? {
+        if let Some(values) = self.expected.external(ask, now).await? {
             return Ok(values);
         }
         if let Some(rules) = &self.rules

@@ -6,8 +6,9 @@
 //! * `prediction`: predicted totals of workloads (`crane_autoscaling_prediction`).
 //! * `pods`: predicted CPU shared out among pods (`crane_pod_cpu_usage`).
 //! * `cron`: replicas that windows of time ask for (`crane_autoscaling_cron`).
+//! * `size`: how many replicas a workload has, where it keeps them.
 //!
-//! All answers come from memory. Source of names and rules: gocrane/crane `pkg/metricprovider`; unlike there, totals are exact to a thousandth, and
+//! All answers but the last come from memory. Source of names and rules: gocrane/crane `pkg/metricprovider`; unlike there, totals are exact to a thousandth, and
 //! a prediction that no longer covers its window is refused, after a while in which its last complete answer stands.
 
 mod cron;
@@ -16,6 +17,7 @@ mod known;
 mod pods;
 mod prediction;
 mod series;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +33,7 @@ use crate::answer::{ExternalValue, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk};
 use crate::refusal::Refusal;
 use known::Known;
+use size::Sizes;
 
 /// The external metric of predicted totals.
 pub const PREDICTION: &str = "crane_autoscaling_prediction";
@@ -45,6 +48,8 @@ pub struct Expected {
     view: watch::Receiver<View>,
     /// What the recommender tells, where it is heard. It is newer than what it wrote.
     heard: Option<watch::Receiver<Following<Forecast>>>,
+    /// Whom to ask how many replicas there are at the moment.
+    sizes: Option<Sizes>,
     /// How long what was last known stands in for what should be.
     grace: Duration,
 }
@@ -53,7 +58,7 @@ impl Expected {
     /// Answers from what is seen of the cluster. `grace`: how long the last complete answer of a prediction stands after it has ceased to cover its
     /// window, and how long what a watch saw last is relied on after it has broken.
     pub fn new(view: watch::Receiver<View>, grace: Duration) -> Self {
-        Self { view, heard: None, grace }
+        Self { view, heard: None, sizes: None, grace }
     }
 
     /// The same, but what the recommender tells comes first.
@@ -62,10 +67,17 @@ impl Expected {
         Self { heard, ..self }
     }
 
+    /// The same, but workloads that keep what they have can be asked about.
+    #[must_use]
+    pub fn asking(self, client: Client) -> Self {
+        Self { sizes: Some(Sizes::new(client)), ..self }
+    }
+
     /// The same with watches of its own, which end when they are dropped.
     pub fn watch(client: Client, grace: Duration) -> (Self, Watches) {
-        let watches = Watches::new(client, Scope::default()).expectations().labelled_pods().scaled_controllers();
-        (Self::new(watches.view(), grace), watches)
+        let watches =
+            Watches::new(client.clone(), Scope::default()).expectations().labelled_pods().scaled_controllers();
+        (Self::new(watches.view(), grace).asking(client), watches)
     }
 
     /// What is seen of the cluster; the labels of its pods among it, where it watches.
@@ -74,12 +86,21 @@ impl Expected {
     }
 
     /// The values of a metric that belongs to no object; none if it is not one of these.
-    pub fn external(&self, ask: &ExternalAsk, now: Timestamp) -> Result<Option<Vec<ExternalValue>>, Refusal> {
+    pub async fn external(&self, ask: &ExternalAsk, now: Timestamp) -> Result<Option<Vec<ExternalValue>>, Refusal> {
         match ask.metric.as_str() {
             PREDICTION => self.know(now, |known| prediction::values(known, ask)).map(Some),
-            CRON => self.know(now, |known| cron::values(known, ask)).map(Some),
+            CRON => self.windows(ask, now).await.map(Some),
             _ => Ok(None),
         }
+    }
+
+    async fn windows(&self, ask: &ExternalAsk, now: Timestamp) -> Result<Vec<ExternalValue>, Refusal> {
+        let kept = self.know(now, |known| cron::kept(known, ask))?;
+        let sizes = match &self.sizes {
+            Some(sizes) if !kept.is_empty() => sizes.ask(kept).await,
+            _ => Vec::new(),
+        };
+        self.know(now, |known| cron::values(known, ask, &sizes))
     }
 
     /// The values of a metric of objects; none if it is not one of these.

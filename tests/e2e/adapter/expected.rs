@@ -74,10 +74,13 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
 
     let is_asked = |it: &Value| it["status"]["currentMetrics"][0]["external"]["current"]["averageValue"] == "1";
     shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what is there is what is wanted", is_asked).await?;
-    for (name, replicas) in [("seen", 2), ("alone", 3)] {
+    shop.patch::<Deployment>("alone", &json!({"spec": {"replicas": 5}})).await?;
+    let has_five = |it: &Value| it["status"]["currentReplicas"] == 5 && it["status"]["desiredReplicas"] == 5;
+    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what somebody did is what is wanted", has_five).await?;
+    for (name, replicas, generation) in [("seen", 2, 1), ("alone", 5, 2)] {
         let untouched = shop.scaled(name, "it is there", |_| true).await?;
         let found = (&untouched["spec"]["replicas"], &untouched["metadata"]["generation"]);
-        assert_eq!(found, (&json!(replicas), &json!(1)), "{name}");
+        assert_eq!(found, (&json!(replicas), &json!(generation)), "{name}");
     }
     Ok(())
 }

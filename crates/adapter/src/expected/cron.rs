@@ -1,13 +1,14 @@
 //! Replicas that windows of time ask for: `crane_autoscaling_cron`. The autoscaler wants one of this per pod, and so as many pods.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use cluster::{ObjectKey, Resource, Timetable, WellKnown};
+use cluster::{Resource, Timetable};
+use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
 
 use super::known::Known;
+use super::size::Size;
 use super::{CRON, missing, series};
 use crate::answer::{ExternalValue, MilliValue};
 use crate::ask::ExternalAsk;
@@ -16,17 +17,30 @@ use crate::refusal::Refusal;
 /// What windows of time are called among the metrics of a workload.
 const IDENTIFIER: &str = "cron";
 
-/// One value per workload that the selector means: what most of its autoscalers' windows ask for.
-pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalValue>, Refusal> {
-    known.rely_on(Resource::EffectiveAutoscalers, CRON, known.grace)?;
-    let mut found: BTreeMap<BTreeMap<String, String>, i32> = BTreeMap::new();
-    for timetable in series::candidates(&known.view.timetables, &ask.namespace, &ask.selector) {
-        let labels = series::labels(&timetable.target, IDENTIFIER);
-        if timetable.crons.is_empty() || !ask.selector.matches(&labels.iter().collect::<Labels>()) {
-            continue;
+/// More workloads than this are not asked for their sizes at once. An autoscaler asks about one.
+const MOST_KEPT: usize = 16;
+
+/// The workloads whose sizes [`values`] needs: nothing else scales them, and no window is open.
+pub(super) fn kept(known: &Known, ask: &ExternalAsk) -> Result<Vec<WorkloadRef>, Refusal> {
+    let mut kept = Vec::new();
+    for timetable in meant(known, ask)? {
+        if is_alone(timetable, &windows(timetable)?, known.now) && !kept.contains(&timetable.target) {
+            kept.push(timetable.target.clone());
         }
-        let replicas = replicas(known, timetable)?;
-        let most = found.entry(labels).or_insert(replicas);
+    }
+    if kept.len() > MOST_KEPT {
+        let why = format!("more than {MOST_KEPT} workloads keep their replicas: ask about fewer at once");
+        return Err(missing(CRON, why));
+    }
+    Ok(kept)
+}
+
+/// One value per workload that the selector means: what most of its autoscalers' windows ask for. `sizes`: of those that keep what they have.
+pub(super) fn values(known: &Known, ask: &ExternalAsk, sizes: &[Size]) -> Result<Vec<ExternalValue>, Refusal> {
+    let mut found: BTreeMap<BTreeMap<String, String>, i32> = BTreeMap::new();
+    for timetable in meant(known, ask)? {
+        let replicas = replicas(known, timetable, sizes)?;
+        let most = found.entry(series::labels(&timetable.target, IDENTIFIER)).or_insert(replicas);
         *most = replicas.max(*most);
     }
     if found.is_empty() {
@@ -43,9 +57,25 @@ pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalVal
     Ok(found.into_iter().map(value).collect())
 }
 
+/// The autoscalers with windows that the selector means.
+fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a Timetable>, Refusal> {
+    known.rely_on(Resource::EffectiveAutoscalers, CRON, known.grace)?;
+    let candidates = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
+    let is_meant = |timetable: &&Timetable| {
+        let labels = series::labels(&timetable.target, IDENTIFIER);
+        !timetable.crons.is_empty() && ask.selector.matches(&labels.iter().collect::<Labels>())
+    };
+    Ok(candidates.into_iter().map(|timetable| &**timetable).filter(is_meant).collect())
+}
+
 /// How many replicas the windows of one autoscaler ask for.
-fn replicas(known: &Known, timetable: &Timetable) -> Result<i32, Refusal> {
-    let now = known.now;
+fn replicas(known: &Known, timetable: &Timetable, sizes: &[Size]) -> Result<i32, Refusal> {
+    let windows = windows(timetable)?;
+    let kept = if is_alone(timetable, &windows, known.now) { Some(size(&timetable.target, sizes)?) } else { None };
+    Ok(cron_replicas(&windows, CronReplicas { min: timetable.min_replicas, kept }, known.now))
+}
+
+fn windows(timetable: &Timetable) -> Result<Vec<Window>, Refusal> {
     let of = &timetable.key;
     // Where they cannot be read windows open on every day, as the condition of the object says.
     let holidays = timetable.holidays.as_deref().unwrap_or_default();
@@ -54,20 +84,19 @@ fn replicas(known: &Known, timetable: &Timetable) -> Result<i32, Refusal> {
             .map(|window| window.except(holidays.iter().copied()))
             .map_err(|error| missing(CRON, format_args!("crons[{index}] of {of}: {error}")))
     });
-    let windows: Vec<Window> = windows.collect::<Result<_, _>>()?;
-    let is_alone = !timetable.has_metrics && !windows.iter().any(|window| window.is_open(now));
-    let kept = if is_alone { Some(current_replicas(known, &timetable.target)?) } else { None };
-    Ok(cron_replicas(&windows, CronReplicas { min: timetable.min_replicas, kept }, now))
+    windows.collect()
 }
 
-/// How many replicas a workload is configured to have. An old answer would undo what somebody did since, and no answer makes the autoscaler keep
-/// what there is, too.
-fn current_replicas(known: &Known, target: &WorkloadRef) -> Result<i32, Refusal> {
-    let unknown = |why: &str| missing(CRON, format_args!("no window is open, {target} keeps its replicas: {why}"));
-    let kind = WellKnown::of_kind(&target.kind)
-        .filter(|kind| matches!(kind, WellKnown::Deployment | WellKnown::StatefulSet))
-        .ok_or_else(|| unknown("objects of its kind are not watched"))?;
-    known.rely_on(Resource::Controllers(kind), CRON, Duration::ZERO)?;
-    let controller = known.view.controller(kind, &ObjectKey::new(&target.namespace, &target.name));
-    controller.and_then(|controller| controller.replicas).ok_or_else(|| unknown("it is not there"))
+/// Whether a workload keeps what it has.
+fn is_alone(timetable: &Timetable, windows: &[Window], now: Timestamp) -> bool {
+    !timetable.has_metrics && !windows.iter().any(|window| window.is_open(now))
+}
+
+/// No answer makes the autoscaler keep what there is, too.
+fn size(target: &WorkloadRef, sizes: &[Size]) -> Result<i32, Refusal> {
+    let size = match sizes.iter().find(|(of, _)| of == target) {
+        Some((_, size)) => size.as_ref().copied().map_err(String::as_str),
+        None => Err("nobody was asked how many there are"),
+    };
+    size.map_err(|why| missing(CRON, format_args!("no window is open, {target} keeps its replicas: {why}")))
 }

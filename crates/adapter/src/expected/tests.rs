@@ -8,7 +8,10 @@ use cluster::{Controller, LabelledPod, ObjectKey, Phase, PredictedMetric, Predic
 use feed::client::{Heard, Part};
 use feed::{Following, Forecast, ForecastSeries, MetricForecast};
 use jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
 use model::{Labels, Selector, WorkloadRef};
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::Expected;
@@ -123,7 +126,7 @@ fn check_told(name: &str, told: Following<Forecast>, found: Result<&str, &str>) 
     let selector = format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
     let selector = selector.parse().expect("a selector");
     let ask = ExternalAsk { namespace: "shop".to_owned(), metric: "crane_autoscaling_prediction".to_owned(), selector };
-    let answer = expected(shop()).hearing(Some(watch::channel(told).1)).external(&ask, now());
+    let answer = wait(expected(shop()).hearing(Some(watch::channel(told).1)).external(&ask, now()));
     let answer = answer.map(|values| values.expect("it is ours").iter().map(|value| value.value.to_string()).collect());
     let found = found.map(str::to_owned).map_err(|why| {
         Refusal::NotFound(format!(
@@ -151,11 +154,40 @@ fn expected(view: View) -> Expected {
     Expected::new(view, Duration::from_mins(5))
 }
 
+fn wait<T>(answer: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(answer)
+}
+
+/// Says that the Deployment `web` and the Rollout `web` of the shop have eight replicas by now, and knows nothing else.
+fn api_server() -> Client {
+    let answer = async |request: http::Request<Body>| {
+        let (code, body) = match request.uri().path() {
+            "/apis/argoproj.io/v1alpha1" => (
+                200,
+                json!({
+                    "kind": "APIResourceList", "groupVersion": "argoproj.io/v1alpha1",
+                    "resources": [{"name": "rollouts", "singularName": "", "namespaced": true, "kind": "Rollout", "verbs": []}],
+                }),
+            ),
+            "/apis/apps/v1/namespaces/shop/deployments/web/scale"
+            | "/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/web/scale" => {
+                (200, json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": 8}}))
+            }
+            _ => (404, json!({"kind": "Status", "status": "Failure", "message": "it is not there", "code": 404})),
+        };
+        let response = http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+        Ok::<_, std::convert::Infallible>(response.expect("a response"))
+    };
+    Client::new(tower::service_fn(answer), "default")
+}
+
 /// The value, labels left out, or the text of the refusal.
 fn external(view: View, metric: &str, selector: &str) -> Result<Option<Vec<String>>, String> {
     let selector = selector.parse().expect("a selector");
     let ask = ExternalAsk { namespace: "shop".to_owned(), metric: metric.to_owned(), selector };
-    let values = expected(view).external(&ask, now()).map_err(|refusal| refusal.to_string())?;
+    let values = wait(async { expected(view).asking(api_server()).external(&ask, now()).await });
+    let values = values.map_err(|refusal| refusal.to_string())?;
     Ok(values.map(|values| values.iter().map(|value| value.value.to_string()).collect()))
 }
 
@@ -211,7 +243,7 @@ fn nothing_is_told_of_workloads_in_other_namespaces() {
     view.expected.apply(Arc::new(spy));
     let selector = format!("{OF_WEB}resource.cpu").parse().expect("a selector");
     let ask = ExternalAsk { namespace: "bank".to_owned(), metric: "crane_autoscaling_prediction".to_owned(), selector };
-    assert!(matches!(expected(view).external(&ask, now()), Err(Refusal::NotFound(_))));
+    assert!(matches!(wait(expected(view).external(&ask, now())), Err(Refusal::NotFound(_))));
 }
 
 #[test]
@@ -243,7 +275,8 @@ fn windows_ask_for_replicas() {
     check_cron(web(vec![over_midnight], true), &selector, Ok(&["7"]));
     check_cron(web(vec![low], true), &selector, Ok(&["2"]));
     check_cron(web(vec![closed.clone()], true), &selector, Ok(&["2"]));
-    check_cron(web(vec![closed.clone()], false), &selector, Ok(&["5"]));
+    // The watch has not seen yet that somebody made eight of five.
+    check_cron(web(vec![closed.clone()], false), &selector, Ok(&["8"]));
     check_cron(web(vec![closed.clone(), open.clone()], false), &selector, Ok(&["8"]));
     let none = Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
     check_cron(web(vec![], true), &selector, none);
@@ -274,10 +307,13 @@ fn windows_that_cannot_be_understood_and_workloads_that_cannot_be_seen_are_refus
         Err("crons[1] of shop/web: end: there must be five fields, not 4"),
     );
     check_cron(
-        vec![timetable("web", "Rollout", vec![closed.clone()], false)],
-        &selector("Rollout", "web"),
-        Err("no window is open, Rollout shop/web keeps its replicas: objects of its kind are not watched"),
+        vec![timetable("web", "StatefulSet", vec![closed.clone()], false)],
+        &selector("StatefulSet", "web"),
+        Err("no window is open, StatefulSet shop/web keeps its replicas: it is not there"),
     );
+    let mut rollout = timetable("web", "Rollout", vec![closed.clone()], false);
+    rollout.target.api_version = "argoproj.io/v1alpha1".to_owned();
+    check_cron(vec![rollout], &selector("Rollout", "web"), Ok(&["8"]));
     check_cron(
         vec![timetable("gone", "Deployment", vec![closed], false)],
         &selector("Deployment", "gone"),

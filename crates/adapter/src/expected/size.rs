@@ -1,0 +1,91 @@
+//! How many replicas workloads are configured to have, asked of the API server at the moment. The autoscaler has just read that too, so an older
+//! answer, such as one from a watch that lags, would undo what somebody did in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::WellKnown;
+use futures::future::join_all;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::discovery::pinned_kind;
+use kube::{Client, Error};
+use model::WorkloadRef;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Questions at the same time.
+const PLACES: usize = 64;
+/// Less than whoever asks waits.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// The size of a workload, or why it is not known.
+pub(super) type Size = (WorkloadRef, Result<i32, String>);
+
+/// Asks for sizes.
+#[derive(Clone)]
+pub(super) struct Sizes {
+    client: Client,
+    places: Arc<Semaphore>,
+}
+
+impl Sizes {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, places: Arc::new(Semaphore::new(PLACES)) }
+    }
+
+    /// The sizes of these workloads now.
+    pub(super) async fn ask(&self, targets: Vec<WorkloadRef>) -> Vec<Size> {
+        join_all(targets.into_iter().map(async |target| {
+            let size = self.one(&target).await;
+            (target, size)
+        }))
+        .await
+    }
+
+    async fn one(&self, target: &WorkloadRef) -> Result<i32, String> {
+        match timeout(PATIENCE, self.read(target)).await {
+            Ok(Ok(replicas)) => Ok(replicas),
+            Ok(Err(Error::Api(status))) => Err(status.message.clone()),
+            Ok(Err(error)) => {
+                tracing::debug!(%target, %error, "cannot read the size of a workload");
+                Err("the API server cannot be asked how many there are".to_owned())
+            }
+            Err(_) => Err("the API server does not say in time how many there are".to_owned()),
+        }
+    }
+
+    async fn read(&self, target: &WorkloadRef) -> Result<i32, Error> {
+        let _place = self.places.acquire().await;
+        let resource = match well_known(target) {
+            Some(resource) => resource,
+            None => pinned_kind(&self.client, &of_kind(target)).await?.0,
+        };
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &target.namespace, &resource);
+        let scale = api.get_scale(&target.name).await?;
+        // The API server leaves zero out.
+        Ok(scale.spec.and_then(|spec| spec.replicas).unwrap_or_default())
+    }
+}
+
+impl std::fmt::Debug for Sizes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sizes").finish_non_exhaustive()
+    }
+}
+
+/// The resource of a kind that everybody knows, in the version that there is.
+fn well_known(target: &WorkloadRef) -> Option<ApiResource> {
+    let known = WellKnown::of_kind(&target.kind)?;
+    let there = GroupVersionKind::try_from(kube::core::TypeMeta {
+        api_version: known.api_version().to_owned(),
+        kind: target.kind.clone(),
+    });
+    let there = there.ok().filter(|there| there.group == of_kind(target).group)?;
+    Some(ApiResource::from_gvk_with_plural(&there, known.plural()))
+}
+
+fn of_kind(target: &WorkloadRef) -> GroupVersionKind {
+    let (group, version) = target.api_version.rsplit_once('/').unwrap_or(("", &target.api_version));
+    GroupVersionKind::gvk(group, version, &target.kind)
+}
