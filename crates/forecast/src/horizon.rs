@@ -154,7 +154,7 @@ impl Horizon {
                 do_no_harm.judge(&opinions, f64::from(statement.mixed), come.value);
             }
             let error = come.value - f64::from(statement.forecast);
-            self.quantiles.judge(&statement.quantiles, come.place.time, come.value, error);
+            self.quantiles.judge(&statement.quantiles, seasons, come.place, come.value, error);
         }
     }
 

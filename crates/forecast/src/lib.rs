@@ -33,6 +33,7 @@
 //! | when a plain forecast replaces the mix | `do_no_harm.rs` |
 //! | how large an error is to be expected | `error_size.rs`, `score_histogram.rs` |
 //! | quantiles | `quantiles.rs` |
+//! | a plain forecast and a quantile of its own errors | `trailing_quantile.rs` |
 //! | at which share of past errors a quantile is read | `adaptive_level.rs` |
 //! | Crane: period, estimators and their choice (DSP predictor) | `crane/period.rs`, `crane/estimator.rs`, `crane/dsp.rs` |
 
@@ -52,6 +53,7 @@ mod recent;
 mod regression;
 mod score_histogram;
 mod seasons;
+mod trailing_quantile;
 mod trust;
 
 pub use forecaster::{Forecaster, Plan};

@@ -1,25 +1,33 @@
 //! Which value will not be exceeded nine times of ten, nineteen of twenty, ninety-nine of a hundred.
 //!
 //! Four recipes add a quantile of past errors, measured against four expected sizes of an error; a fifth takes the largest values around that
-//! time of the last seven days. They are mixed by their own losses, and one correction per quantile follows the observed share of misses; a
-//! long way ahead, so do the shares at which errors are read.
+//! time of the last seven days. They are mixed by their own losses, and one correction per quantile follows the observed share of misses.
+//!
+//! A long way ahead the mix of forecasts changes faster than its errors come to be known, so three of the four recipes are plain forecasts with
+//! a quantile of their own errors, and from half a day on the fourth is left out. The shares at which errors are read follow that of misses.
 
 use crate::adaptive_level::AdaptiveLevel;
 use crate::error_size::{ErrorSize, SIZES};
 use crate::grid::Grid;
 use crate::score_histogram::{ScoreHistogram, whole_above};
 use crate::seasons::{LARGEST, Place, Seasons};
+use crate::trailing_quantile::TrailingQuantile;
 use crate::trust::{Speed, Trust};
 
 /// The shares.
 pub(crate) const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
 const RECIPES: usize = SIZES + 1;
 const SCORE_HALF_LIFE_DAYS: f64 = 7.0;
+/// Errors of plain forecasts are those of a week, values as such those of a fortnight.
+const ERROR_DAYS: f64 = 7.0;
+const VALUE_DAYS: f64 = 14.0;
+/// From so far ahead on the forecast's own errors are not read.
+const FAR_HOURS: f64 = 12.0;
 const CORRECTION: f64 = 0.15;
-/// How sharply recipes are told apart by their losses. That of the highest quantile follows from so few misses, a long way ahead, that the
+/// How sharply recipes are told apart by their losses: less where there are few days to tell by. That of the highest quantile follows from so few misses, a long way ahead, that the
 /// least loss is mostly luck.
 const SHARPNESS: [u32; SHARES.len()] = [4, 4, 4];
-const LONG_SHARPNESS: [u32; SHARES.len()] = [4, 4, 1];
+const LONG_SHARPNESS: [u32; SHARES.len()] = [2, 2, 1];
 /// Values around the wanted time of day: seven days, five places each; at least so many.
 const PLACES: isize = 5;
 const FEWEST: usize = 5;
@@ -31,8 +39,19 @@ pub(crate) struct Said {
     recipes: [[f32; RECIPES]; SHARES.len()],
     quantiles: [f32; SHARES.len()],
     has_sizes: bool,
-    has_scores: [bool; SIZES],
+    has_errors: [bool; SIZES],
     has_past: bool,
+}
+
+/// Past errors that a recipe reads.
+#[derive(Clone, Debug)]
+enum Errors {
+    /// Those of the forecast, in units of the recipe's size.
+    Scores(ScoreHistogram<{ SHARES.len() }>),
+    /// Those of a plain forecast.
+    Plain(TrailingQuantile),
+    /// None: the recipe is left out.
+    Unread,
 }
 
 /// Quantiles of one horizon.
@@ -41,7 +60,7 @@ pub(crate) struct Quantiles {
     places: [isize; PLACES as usize],
     step: f64,
     size: ErrorSize,
-    scores: [ScoreHistogram<{ SHARES.len() }>; SIZES],
+    errors: [Errors; SIZES],
     trust: [Trust<RECIPES, 2>; SHARES.len()],
     corrections: [f64; SHARES.len()],
     /// Only a long way ahead.
@@ -63,7 +82,7 @@ impl Quantiles {
             places: [-wide, (-wide).div_euclid(2), 0, wide.div_euclid(2), wide],
             step: CORRECTION * (grid.hours(1.0) / ahead).powf(1.5).min(1.0),
             size: ErrorSize::new(grid, ahead, every, floor),
-            scores: std::array::from_fn(|_| ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every)),
+            errors: errors(grid, slots, every),
             trust: std::array::from_fn(|which| Trust::new([short, long], sharpness[which], floor)),
             corrections: [0.0; SHARES.len()],
             level: is_long.then(|| AdaptiveLevel::new(SHARES, ahead / every)),
@@ -73,14 +92,16 @@ impl Quantiles {
 
     /// Memory behind it.
     pub(crate) fn bytes(&self) -> usize {
-        self.size.bytes() + self.scores.iter().map(ScoreHistogram::bytes).sum::<usize>()
+        self.size.bytes() + self.errors.iter().map(Errors::bytes).sum::<usize>()
     }
 
-    /// Judges what was said of a slot at that time of day, whose forecast was wrong by `error`.
-    pub(crate) fn judge(&mut self, said: &Said, time: usize, actual: f64, error: f64) {
-        if said.has_sizes {
-            for (scores, size) in self.scores.iter_mut().zip(said.sizes) {
-                scores.add(error / f64::from(size), &self.shares);
+    /// Judges what was said of a slot that comes now, whose forecast was wrong by `error`.
+    pub(crate) fn judge(&mut self, said: &Said, seasons: &Seasons, place: Place, actual: f64, error: f64) {
+        for (errors, size) in self.errors.iter_mut().zip(said.sizes) {
+            match errors {
+                Errors::Scores(scores) if said.has_sizes => scores.add(error / f64::from(size), &self.shares),
+                Errors::Plain(trailing) => trailing.judge(seasons, place, actual),
+                Errors::Scores(_) | Errors::Unread => {}
             }
         }
         let is_there = said.is_there();
@@ -95,7 +116,7 @@ impl Quantiles {
         if let (Some(level), Some(quantiles)) = (&mut self.level, said.quantiles()) {
             self.shares = level.judge(quantiles.map(|quantile| actual > quantile));
         }
-        self.size.add(time, error);
+        self.size.add(place.time, error);
     }
 
     /// What to say of a slot with this forecast. `range` is the largest value seen, and how far all lie apart.
@@ -104,11 +125,16 @@ impl Quantiles {
         let Some(sizes) = self.size.sizes(target.time) else { return said };
         said.has_sizes = true;
         said.sizes = sizes.map(|size| size as f32);
-        for (recipe, (size, scores)) in sizes.into_iter().zip(&self.scores).enumerate() {
-            let Some(quantiles) = scores.quantiles() else { continue };
-            said.has_scores[recipe] = true;
+        for (recipe, (size, errors)) in sizes.into_iter().zip(&self.errors).enumerate() {
+            let quantiles = match errors {
+                Errors::Scores(scores) => scores.quantiles().map(|scores| scores.map(|score| forecast + size * score)),
+                Errors::Plain(trailing) => trailing.quantiles(seasons, target, &self.shares),
+                Errors::Unread => None,
+            };
+            let Some(quantiles) = quantiles else { continue };
+            said.has_errors[recipe] = true;
             for (values, quantile) in said.recipes.iter_mut().zip(quantiles) {
-                values[recipe] = (forecast + size * quantile) as f32;
+                values[recipe] = quantile as f32;
             }
         }
         if let Some(past) = self.past(seasons, target) {
@@ -156,6 +182,30 @@ impl Quantiles {
     }
 }
 
+/// For a forecast so many slots ahead, judged every so many: four times its own errors, or a long way ahead those of what was yesterday, of
+/// what was last week and of nothing at all, and, nearer than half a day, its own by time of day.
+fn errors(grid: &Grid, slots: usize, every: f64) -> [Errors; SIZES] {
+    let scores = || Errors::Scores(ScoreHistogram::new(grid.days(SCORE_HALF_LIFE_DAYS) / every));
+    if !grid.is_long(slots) {
+        return std::array::from_fn(|_| scores());
+    }
+    let judged = |days: f64| (grid.days(days) / every) as usize;
+    let plain = |back, days| Errors::Plain(TrailingQuantile::new(back, judged(1.0), judged(days)));
+    let own = if (slots as f64) < grid.hours(FAR_HOURS) { scores() } else { Errors::Unread };
+    // The third size is that at the time of day.
+    [plain(Some(1), ERROR_DAYS), plain(Some(7), ERROR_DAYS), own, plain(None, VALUE_DAYS)]
+}
+
+impl Errors {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Scores(scores) => scores.bytes(),
+            Self::Plain(trailing) => trailing.bytes(),
+            Self::Unread => 0,
+        }
+    }
+}
+
 /// Merges a time of day of the seven days before a slot into the largest; how many days there were.
 fn days_into(seasons: &Seasons, slot: Place, largest: &mut [f32; LARGEST]) -> usize {
     // A profile holds for a slot that is at most a day ahead. Yesterday of a later one has not been yet.
@@ -195,7 +245,7 @@ fn pinball(above: f64, share: f64) -> f64 {
 
 impl Said {
     fn is_there(&self) -> [bool; RECIPES] {
-        let [first, second, third, fourth] = self.has_scores;
+        let [first, second, third, fourth] = self.has_errors;
         [first, second, third, fourth, self.has_past]
     }
 

@@ -1,0 +1,150 @@
+//! A plain forecast and a quantile of its own errors: what was yesterday, what was last week, or nothing at all, plus by how much what came
+//! exceeded that in the last week or fortnight.
+//!
+//! `rank = q (n + 3)` of `n` excesses from the smallest, at most the largest of all: three more than were seen are thought to lie above, since
+//! those of one day hang together, and a week has but seven days.
+
+use std::collections::VecDeque;
+
+use crate::seasons::{Place, Seasons};
+
+/// How many excesses are thought to lie above those seen.
+const ABOVE: f64 = 3.0;
+
+/// The newest excesses over one plain forecast.
+#[derive(Clone, Debug)]
+pub(crate) struct TrailingQuantile {
+    days: Option<usize>,
+    enough: usize,
+    most: usize,
+    newest: VecDeque<f32>,
+    sorted: Vec<f32>,
+}
+
+impl TrailingQuantile {
+    /// For the value so many days before; for nothing, so that what exceeds it is the value itself, without. Of at most so many excesses, once
+    /// there are enough.
+    pub(crate) fn new(days: Option<usize>, enough: usize, most: usize) -> Self {
+        Self { days, enough, most, newest: VecDeque::with_capacity(most), sorted: Vec::with_capacity(most) }
+    }
+
+    /// Memory behind it.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<f32>() * (self.newest.capacity() + self.sorted.capacity())
+    }
+
+    /// Takes in what came.
+    pub(crate) fn judge(&mut self, seasons: &Seasons, place: Place, actual: f64) {
+        if let Some(plain) = self.plain(seasons, place) {
+            self.add(actual - plain);
+        }
+    }
+
+    /// What a slot at most a day ahead is not above, for each share; none while too little was seen.
+    pub(crate) fn quantiles<const Q: usize>(
+        &self,
+        seasons: &Seasons,
+        place: Place,
+        shares: &[f64; Q],
+    ) -> Option<[f64; Q]> {
+        if self.sorted.len() < self.enough {
+            return None;
+        }
+        let plain = self.plain(seasons, place)?;
+        Some(shares.map(|share| plain + self.excess(share)))
+    }
+
+    fn plain(&self, seasons: &Seasons, place: Place) -> Option<f64> {
+        self.days.map_or(Some(0.0), |days| seasons.days_before(place, days))
+    }
+
+    /// The oldest goes when there are too many.
+    fn add(&mut self, excess: f64) {
+        if self.newest.len() >= self.most
+            && let Some(oldest) = self.newest.pop_front()
+        {
+            self.sorted.remove(self.less_than(oldest));
+        }
+        let excess = excess as f32;
+        self.newest.push_back(excess);
+        self.sorted.insert(self.less_than(excess), excess);
+    }
+
+    fn less_than(&self, excess: f32) -> usize {
+        self.sorted.partition_point(|other| other.total_cmp(&excess).is_lt())
+    }
+
+    /// By how much the plain forecast was not exceeded in that share; nothing before the first time.
+    fn excess(&self, share: f64) -> f64 {
+        let seen = self.sorted.len();
+        let rank = (share * (seen as f64 + ABOVE)).ceil() as usize;
+        let excess = rank.min(seen).checked_sub(1).and_then(|place| self.sorted.get(place));
+        excess.map_or(0.0, |excess| f64::from(*excess))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Three days of two slots each, the next of which is the first of the fourth day.
+    fn seasons() -> Seasons {
+        let mut seasons = Seasons::new(2);
+        for value in [10.0_f64, 20.0, 30.0, 40.0, 50.0, 60.0] {
+            seasons.store(value, value.asinh());
+        }
+        seasons
+    }
+
+    fn check(days: Option<usize>, excesses: &[f64], share: f64, expected: Option<f64>) {
+        let seasons = seasons();
+        let mut trailing = TrailingQuantile::new(days, 10, 97);
+        for excess in excesses {
+            let plain = trailing.plain(&seasons, seasons.next()).unwrap_or_default();
+            trailing.judge(&seasons, seasons.next(), plain + excess);
+        }
+        let found = trailing.quantiles(&seasons, seasons.next(), &[share]).map(|[quantile]| quantile);
+        assert_eq!(found, expected, "{share} of {excesses:?} over {days:?}");
+    }
+
+    #[test]
+    fn a_quantile_is_the_plain_forecast_and_one_of_its_newest_excesses() {
+        let rising: Vec<f64> = (1..=1000).map(f64::from).collect();
+        check(None, &rising, 0.5, Some(953.0));
+        check(None, &rising, 0.9, Some(993.0));
+        check(None, &rising, 0.95, Some(998.0));
+        check(None, &rising, 0.99, Some(1000.0));
+        check(Some(1), &rising, 0.9, Some(1043.0));
+        check(Some(3), &rising, 0.9, Some(1003.0));
+        check(None, &rising.iter().map(|excess| -excess).collect::<Vec<_>>(), 0.9, Some(-911.0));
+        check(Some(1), &[-0.0, 0.0].repeat(200), 0.95, Some(50.0));
+    }
+
+    #[test]
+    fn few_excesses_say_nothing_or_the_largest() {
+        check(None, &[1.0; 9], 0.9, None);
+        check(Some(1), &(1..=10).map(f64::from).collect::<Vec<_>>(), 0.9, Some(60.0));
+        check(Some(7), &[1.0; 20], 0.9, None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_in_order_is_what_sorting_the_newest_gives(
+            excesses in prop::collection::vec(-1e12..1e12_f64, 0..300),
+            most in 1..60_usize,
+        ) {
+            let mut trailing = TrailingQuantile::new(None, 1, most);
+            for excess in &excesses {
+                trailing.add(*excess);
+            }
+            let mut newest: Vec<f32> = excesses.iter().rev().take(most).map(|excess| *excess as f32).collect();
+            newest.sort_unstable_by(f32::total_cmp);
+            prop_assert_eq!(&trailing.sorted, &newest);
+            let quantiles = [0.5, 0.9, 0.99, 1.0].map(|share| trailing.excess(share));
+            prop_assert!(quantiles.is_sorted());
+            prop_assert_eq!(Some(quantiles[3] as f32), newest.last().copied().or(Some(0.0)));
+        }
+    }
+}
