@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use crate::score_histogram::whole_above;
 use crate::seasons::{Place, Seasons};
 
 /// How many excesses are thought to lie above those seen.
@@ -63,6 +64,7 @@ impl TrailingQuantile {
         if self.newest.len() >= self.most
             && let Some(oldest) = self.newest.pop_front()
         {
+            // It is there: all that are kept are in both.
             self.sorted.remove(self.less_than(oldest));
         }
         let excess = excess as f32;
@@ -77,7 +79,7 @@ impl TrailingQuantile {
     /// By how much the plain forecast was not exceeded in that share; nothing before the first time.
     fn excess(&self, share: f64) -> f64 {
         let seen = self.sorted.len();
-        let rank = (share * (seen as f64 + ABOVE)).ceil() as usize;
+        let rank = whole_above(share * (seen as f64 + ABOVE));
         let excess = rank.min(seen).checked_sub(1).and_then(|place| self.sorted.get(place));
         excess.map_or(0.0, |excess| f64::from(*excess))
     }
