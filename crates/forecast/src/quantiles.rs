@@ -24,8 +24,8 @@ const VALUE_DAYS: f64 = 14.0;
 /// From so far ahead on the forecast's own errors are not read.
 const FAR_HOURS: f64 = 12.0;
 const CORRECTION: f64 = 0.15;
-/// How sharply recipes are told apart by their losses: less where there are few days to tell by. That of the highest quantile follows from so few misses, a long way ahead, that the
-/// least loss is mostly luck.
+/// How sharply recipes are told apart by their losses: less where there are few days to tell by. A long way ahead, that of the highest
+/// quantile follows from so few misses that the least loss is mostly luck.
 const SHARPNESS: [u32; SHARES.len()] = [4, 4, 4];
 const LONG_SHARPNESS: [u32; SHARES.len()] = [2, 2, 1];
 /// Values around the wanted time of day: seven days, five places each; at least so many.
