@@ -22,9 +22,10 @@ use crate::server::Server;
 const CONNECTIONS: usize = 32;
 /// Different reviews, each sent again and again.
 const REVIEWS: usize = 2000;
-/// A round and the pause before it. Linux lets such threads have 95 % of each second (`sched_rt_runtime_us`).
-const ROUND: Duration = Duration::from_millis(800);
-const PAUSE: Duration = Duration::from_millis(100);
+/// A round and the pause before it. Linux lets such threads have 95 % of each second (`sched_rt_runtime_us`). Rounds are short, so that
+/// a stall of the machine is in one of them.
+pub(crate) const ROUND: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(12);
 
 pub(crate) struct Asker {
     connections: Vec<Connection>,

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::asking::ROUND;
 use crate::cores::{Thread, stay_on};
 
 /// Together shorter than the kernel lets a thread of real-time priority have its core without a pause.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = ROUND;
 const LOOKS: usize = 9;
 /// A shorter look away is an interrupt.
 const STALL: Duration = Duration::from_micros(200);
