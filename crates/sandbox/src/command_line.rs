@@ -126,6 +126,8 @@ impl Setting<'_> {
     fn controller_manager(self) -> Flags {
         let authority = self.identity("ca");
         self.control_loop(Component::KubeControllerManager, self.ports.controller_manager)
+            // After an outage it may take a busy machine longer than usual until a node is heard again; its pods ran all the time.
+            .with("node-monitor-grace-period", "10m")
             .with("use-service-account-credentials", "true")
             .with("service-account-private-key-file", self.layout.certificates().join("service-accounts.key"))
             .with("root-ca-file", &authority.certificate)
