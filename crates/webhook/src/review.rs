@@ -118,10 +118,11 @@ struct Response<'a> {
 /// The answer with this verdict, which is not refused where `status` is absent.
 pub(crate) fn answer(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<u8> {
     let Verdict { patch, warnings, problems: _ } = verdict;
-    let patch = patch.into_json();
-    let (allowed, patch_type) = (status.is_none(), patch.is_some().then_some("JSONPatch"));
-    let response = Response { uid: Some(uid), allowed, status, patch_type, warnings: &warnings };
-    written(&response, patch.filter(|_| allowed).as_deref())
+    let allowed = status.is_none();
+    // To the API server an answer with only one of patch and type is a call that failed, not one that refused.
+    let patch = patch.into_json().filter(|_| allowed);
+    let patch_type = patch.is_some().then_some("JSONPatch");
+    written(&Response { uid: Some(uid), allowed, status, patch_type, warnings: &warnings }, patch.as_deref())
 }
 
 /// The answer that admits whatever is asked for. Of the review no more is read than the identifier, if it has one.

@@ -132,15 +132,24 @@ impl Room {
         self.pods.create(&dry, pod).await
     }
 
-    /// An object with an error is refused with upstream's text.
+    /// Objects with an error are refused with upstream's text, also those that would be filled in.
     pub(crate) async fn errors_are_refused(&self) -> Result<()> {
-        let extra = json!({"updatePolicy": {"updateMode": "Auto", "minReplicas": 0}});
-        let Err(kube::Error::Api(refusal)) = self.autoscale("wrong", &extra).await else {
-            bail!("it was not refused");
+        let policy = json!({"updatePolicy": {"updateMode": "Auto", "minReplicas": 0}});
+        self.is_refused(&policy, "spec.updatePolicy.minReplicas: Invalid value: 0: minReplicas has to be positive")
+            .await?;
+        let bounds = json!({"containerName": "app", "minAllowed": {"cpu": "2"}, "maxAllowed": {"cpu": "1"}});
+        let path = "spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]";
+        let why = format!("{path}: Invalid value: \"1\": max resource for cpu is lower than min of \"2\"");
+        self.is_refused(&json!({"resourcePolicy": {"containerPolicies": [bounds]}}), &why).await
+    }
+
+    async fn is_refused(&self, extra: &Value, why: &str) -> Result<()> {
+        let Err(kube::Error::Api(refusal)) = self.autoscale("wrong", extra).await else {
+            bail!("it was not refused: {extra}");
         };
         let expected = "admission webhook \"vpa.k8s.io\" denied the request: VerticalPodAutoscaler.autoscaling.k8s.io \
-                        \"wrong\" is invalid: spec.updatePolicy.minReplicas: Invalid value: 0: minReplicas has to be positive";
-        assert_eq!((refusal.message.as_str(), refusal.code), (expected, 422));
+                        \"wrong\" is invalid: ";
+        assert_eq!((refusal.message.as_str(), refusal.code), (format!("{expected}{why}").as_str(), 422));
         Ok(())
     }
 }

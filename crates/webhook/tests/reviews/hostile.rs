@@ -54,10 +54,12 @@ fn stages() -> Vec<Stage> {
 fn is_harmless(body: &[u8], answer: &Answer) -> Result<(), TestCaseError> {
     let length = answer.length;
     prop_assert!(length <= 4096 + body.len().saturating_mul(LONGEST), "an answer of {length} bytes");
-    if answer.subject == Subject::Autoscaler && answer.review["response"]["allowed"] == false {
+    let response = &answer.review["response"];
+    prop_assert_eq!(response.get("patch").is_some(), response.get("patchType").is_some(), "{}", response);
+    if answer.subject == Subject::Autoscaler && response["allowed"] == false {
         return Ok(());
     }
-    prop_assert_eq!(&answer.review["response"]["allowed"], &json!(true));
+    prop_assert_eq!(&response["allowed"], &json!(true));
     let Some(patch) = patch_in(&answer.review) else { return Ok(()) };
     let failed = |error: serde_json::Error| TestCaseError::fail(error.to_string());
     let patch: Patch = serde_json::from_value(patch).map_err(failed)?;

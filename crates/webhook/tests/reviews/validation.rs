@@ -42,7 +42,7 @@ fn refused(spec: &Value, old: Option<&Value>, gates: Gates, reasons: &str) {
     let message = format!("VerticalPodAutoscaler.autoscaling.k8s.io \"web\" is invalid: {reasons}");
     assert_eq!(status["message"], message, "{spec}");
     assert_eq!((&status["reason"], &status["code"]), (&json!("Invalid"), &json!(422)));
-    assert_eq!(response.get("patch"), None);
+    assert_eq!((response.get("patch"), response.get("patchType")), (None, None), "{spec}");
 }
 
 /// The object is admitted, with these warnings.
