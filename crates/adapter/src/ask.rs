@@ -2,6 +2,8 @@
 
 use model::Selector;
 
+pub use sources::rules::GroupResource;
+
 /// A question for a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
@@ -26,15 +28,6 @@ pub struct CustomAsk {
     pub metric_selector: Selector,
 }
 
-/// The plural name of a resource with its API group, which is empty for the core group.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct GroupResource {
-    /// Such as `apps`; empty for the core group.
-    pub group: String,
-    /// Such as `pods`.
-    pub resource: String,
-}
-
 /// Which objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
@@ -53,12 +46,4 @@ pub struct ExternalAsk {
     pub metric: String,
     /// Which series of the metric (`labelSelector`).
     pub selector: Selector,
-}
-
-impl std::fmt::Display for GroupResource {
-    /// As URLs and rights spell it: `pods`, `deployments.apps`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { group, resource } = self;
-        if group.is_empty() { f.write_str(resource) } else { write!(f, "{resource}.{group}") }
-    }
 }

@@ -1,6 +1,8 @@
 //! Why a client gets no number. The autoscaler treats all reasons alike: it shows the text in a condition and an event, and never
 //! scales down because of it.
 
+use sources::rules::QueryError;
+
 /// Why there is no number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -31,4 +33,13 @@ pub enum Refusal {
     /// A defect of the adapter.
     #[error("{0}")]
     Internal(String),
+}
+
+impl From<QueryError> for Refusal {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Nothing => Self::NotFound(error.to_string()),
+            QueryError::Wrong(why) => Self::BadRequest(why),
+        }
+    }
 }

@@ -3,9 +3,7 @@
 //!
 //! | what | file |
 //! |---|---|
-//! | the file's fields; errors that name them | `rules/file.rs` |
-//! | what a rule means; its queries | `rules/rule.rs`, `rules/template.rs`, `rules/matchers.rs` |
-//! | names of metrics; labels that name objects | `rules/name.rs`, `rules/association.rs`, `rules/api_resources.rs` |
+//! | the file, what its rules mean, and their queries | [`sources::rules`] |
 //! | which metrics there are, kept current | `rules/catalog.rs`, `rules/listing.rs`, `rules/followed.rs` |
 //! | which objects a selector means | `rules/objects.rs`, `rules/lists.rs` |
 //! | answers of the store, and the last good ones | `rules/store.rs`, `rules/answers.rs` |
@@ -13,21 +11,14 @@
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. Where this differs is in the table of the crate's README.
 
 mod answers;
-mod api_resources;
 pub mod args;
-mod association;
 mod catalog;
-mod file;
 mod followed;
 mod listing;
 mod lists;
-mod matchers;
 mod metrics;
-mod name;
 mod objects;
-mod rule;
 mod store;
-mod template;
 mod values;
 
 use std::path::PathBuf;
@@ -39,20 +30,20 @@ use cluster::View;
 use jiff::Timestamp;
 use runtime::Chassis;
 use sources::prometheus::Connection;
+use sources::rules::{ApiResource, Objects as Meant};
 use tokio::sync::{Notify, watch};
 
 use crate::answer::{ExternalValue, MetricNames, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};
 use crate::refusal::Refusal;
 use answers::{Answers, Samples};
-use api_resources::ApiResource;
 use catalog::{Catalog, Offer};
 use listing::{Listing, Pace};
 use metrics::Metrics;
 use objects::Objects;
 use store::Store;
 
-pub use file::RuleError;
+pub use sources::rules::RuleError;
 
 /// How often answers that nobody asks for are looked for.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -148,7 +139,7 @@ impl Rules {
                 self.objects.names(&offer.place.resource, namespace, selector).await?
             }
         };
-        let objects = rule::Objects { label: &offer.place.label, names: &names, namespace };
+        let objects = Meant { label: &offer.place.label, names: &names, namespace };
         let query = offer.rule.query_objects(&offer.series, objects, &ask.metric_selector)?;
         let samples = self.answer(&query, Some(&offer.place.label), now).await?;
         values::of_objects(ask, &offer.place, &names, &samples).map(Some)
@@ -217,11 +208,12 @@ fn is_of_another_namespace(resource: &ApiResource, ask: &CustomAsk) -> bool {
 #[cfg(test)]
 mod tests {
     use model::Selector;
+    use sources::rules::ApiResources;
 
     use super::*;
 
     fn check(namespace: Option<&str>, resource: &str, subject: Subject, expected: bool) {
-        let resources = api_resources::some();
+        let resources = ApiResources::built_in();
         let resource = resources.find("", resource).expect(resource);
         let ask = CustomAsk {
             namespace: namespace.map(str::to_owned),

@@ -7,12 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sources::prometheus::SeriesShape;
+use sources::rules::{ApiResource, ApiResources, Place, Rule, RuleError, RuleSet, is_series_name};
 
-use super::api_resources::{ApiResource, ApiResources};
-use super::association::Place;
-use super::file::RuleError;
-use super::matchers::is_series_name;
-use super::rule::{Rule, RuleSet};
 use crate::answer::MetricNames;
 
 /// The most metrics of an API that are named to those who look around. They can be asked for all the same.
@@ -130,7 +126,6 @@ fn named<'a>(rule: &'a Rule, listed: &'a Listed) -> impl Iterator<Item = (String
 
 #[cfg(test)]
 mod tests {
-    use super::super::api_resources;
     use super::*;
 
     const RULES: &str = r#"
@@ -154,7 +149,8 @@ externalRules:
 
     fn catalog(a: Vec<SeriesShape>, b: Vec<SeriesShape>) -> Catalog {
         let listed = Listed::from([("a".to_owned(), Arc::new(a)), ("b".to_owned(), Arc::new(b))]);
-        let (catalog, complaints) = Catalog::of(&RuleSet::parse(RULES).expect("rules"), &listed, api_resources::some());
+        let (catalog, complaints) =
+            Catalog::of(&RuleSet::parse(RULES).expect("rules"), &listed, ApiResources::built_in());
         assert!(complaints.is_empty(), "{complaints:?}");
         catalog
     }

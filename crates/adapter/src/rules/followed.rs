@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use sources::rules::RuleSet;
 
 use super::metrics::Metrics;
-use super::rule::RuleSet;
 
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_secs(5);

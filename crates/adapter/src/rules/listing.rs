@@ -11,14 +11,13 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::Client;
+use sources::rules::{ApiResources, RuleSet};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Shared;
-use super::api_resources::ApiResources;
 use super::catalog::{Catalog, Listed};
 use super::followed::{Complaints, RuleFile};
-use super::rule::RuleSet;
 
 /// Lists at the same time.
 const CONCURRENCY: usize = 4;

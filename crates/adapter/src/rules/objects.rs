@@ -7,10 +7,10 @@ use cluster::{Resource, View};
 use kube::api::{ApiResource as Listed, DynamicObject, ListParams};
 use kube::{Api, Client};
 use model::Selector;
+use sources::rules::ApiResource;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::api_resources::ApiResource;
 use super::lists::Lists;
 use crate::refusal::Refusal;
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use sources::prometheus::InstantSample;
+use sources::rules::Place;
 
-use super::association::Place;
 use crate::answer::{DescribedObject, ExternalValue, MetricValue, MilliValue};
 use crate::ask::{CustomAsk, Subject};
 use crate::refusal::Refusal;
@@ -91,7 +91,8 @@ mod tests {
     use jiff::Timestamp;
     use model::Selector;
 
-    use super::super::api_resources;
+    use sources::rules::ApiResources;
+
     use super::*;
     use crate::ask::GroupResource;
 
@@ -112,7 +113,7 @@ mod tests {
             metric: "http_requests".to_owned(),
             metric_selector: Selector::everything(),
         };
-        let resource = api_resources::some().find("", "pods").cloned().expect("pods");
+        let resource = ApiResources::built_in().find("", "pods").cloned().expect("pods");
         let place = Place { resource, label: "pod".to_owned(), namespace_label: Some("namespace".to_owned()) };
         let names = ["a".to_owned(), "b".to_owned()];
         let got = of_objects(&ask, &place, &names, &samples(found));

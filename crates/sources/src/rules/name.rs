@@ -12,7 +12,7 @@ const MAX_REGEX_BYTES: usize = 1 << 20;
 
 /// Which series a rule is about, and what they are called.
 #[derive(Debug)]
-pub(super) struct Naming {
+pub struct Naming {
     filters: Vec<Filter>,
     matches: Regex,
     becomes: String,
@@ -52,8 +52,24 @@ impl Naming {
         Ok(Self { filters, matches, becomes })
     }
 
+    /// The name of series that would be called so, where that can be told: the expression is text around one group of anything, or
+    /// the name is the metric's but for text around it.
+    pub(super) fn series(&self, metric: &str) -> Option<String> {
+        let (before, group, after) = only_group(&self.becomes)?;
+        let caught = metric.strip_prefix(before)?.strip_suffix(after)?;
+        if group == "0" {
+            return Some(caught.to_owned());
+        }
+        let pattern = self.matches.as_str();
+        let pattern = pattern.strip_prefix('^').unwrap_or(pattern);
+        let pattern = pattern.strip_suffix('$').unwrap_or(pattern);
+        let (first, last) = pattern.split_once("(.*)").or_else(|| pattern.split_once("(.+)"))?;
+        let is_text = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:".contains(&byte));
+        (group == "1" && is_text(first) && is_text(last)).then(|| format!("{first}{caught}{last}"))
+    }
+
     /// What the series of this name are called; none where the rule is not about them, or where it would be no name.
-    pub(super) fn name(&self, series: &str) -> Option<String> {
+    pub fn name(&self, series: &str) -> Option<String> {
         if self.filters.iter().any(|filter| filter.expression.is_match(series) != filter.is) {
             return None;
         }
@@ -61,6 +77,18 @@ impl Naming {
         self.matches.captures(series)?.expand(&self.becomes, &mut name);
         is_metric_name(&name).then_some(name)
     }
+}
+
+/// Text before and after the only group that a name is made from, and the number of the group.
+fn only_group(becomes: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = becomes.split_once('$')?;
+    let (group, after) = match rest.strip_prefix('{') {
+        Some(rest) => rest.split_once('}')?,
+        // As in Go the longest name counts.
+        None => rest
+            .split_at(rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(rest.len())),
+    };
+    (!after.contains('$')).then_some((before, group, after))
 }
 
 /// Names are segments of a path. `status` and `finalize` of a namespace would be something else.

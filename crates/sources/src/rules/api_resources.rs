@@ -5,36 +5,75 @@ use std::sync::Arc;
 use kube::Client;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
 
-use crate::ask::GroupResource;
-
 /// These are about other objects.
 const METRICS_GROUPS: &str = "metrics.k8s.io";
 
+/// The plural name of a resource with its API group, which is empty for the core group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupResource {
+    /// Such as `apps`; empty for the core group.
+    pub group: String,
+    /// Such as `pods`.
+    pub resource: String,
+}
+
+impl std::fmt::Display for GroupResource {
+    /// As URLs and rights spell it: `pods`, `deployments.apps`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { group, resource } = self;
+        if group.is_empty() { f.write_str(resource) } else { write!(f, "{resource}.{group}") }
+    }
+}
+
 /// A resource of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ApiResource {
+pub struct ApiResource {
     /// Its plural name with its group.
-    pub(super) resource: GroupResource,
+    pub resource: GroupResource,
     /// Its name in the singular.
-    pub(super) singular: String,
+    pub singular: String,
     /// Its group with the version that is preferred.
-    pub(super) api_version: String,
+    pub api_version: String,
     /// Its kind.
-    pub(super) kind: String,
+    pub kind: String,
     /// Whether its objects are in namespaces.
-    pub(super) is_namespaced: bool,
+    pub is_namespaced: bool,
 }
 
 /// The resources of the cluster, in the order in which a name without a group is looked for: the core group first.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ApiResources(Vec<Arc<ApiResource>>);
+pub struct ApiResources(Vec<Arc<ApiResource>>);
 
 impl ApiResources {
     /// Asks the API server.
-    pub(super) async fn read(client: &Client) -> Result<Self, kube::Error> {
+    pub async fn read(client: &Client) -> Result<Self, kube::Error> {
         let core = client.list_core_api_versions_aggregated().await?;
         let groups = client.list_api_groups_aggregated().await?;
         Ok(Self::of(&[core, groups]))
+    }
+
+    /// Some resources that every cluster has; nobody needs to be asked for these.
+    pub fn built_in() -> Self {
+        let resource = |group: &str, plural: &str, kind: &str, is_namespaced| {
+            Arc::new(ApiResource {
+                resource: GroupResource { group: group.to_owned(), resource: plural.to_owned() },
+                singular: kind.to_lowercase(),
+                api_version: if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") },
+                kind: kind.to_owned(),
+                is_namespaced,
+            })
+        };
+        Self(vec![
+            resource("", "namespaces", "Namespace", false),
+            resource("", "nodes", "Node", false),
+            resource("", "pods", "Pod", true),
+            resource("", "services", "Service", true),
+            resource("", "events", "Event", true),
+            resource("events.k8s.io", "events", "Event", true),
+            resource("apps", "deployments", "Deployment", true),
+            resource("batch", "jobs", "Job", true),
+            resource("networking.k8s.io", "ingresses", "Ingress", true),
+        ])
     }
 
     fn of(lists: &[APIGroupDiscoveryList]) -> Self {
@@ -52,13 +91,13 @@ impl ApiResources {
     }
 
     /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<ApiResource>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ApiResource>> {
         self.0.iter()
     }
 
     /// The resource of this name, in the singular or the plural. A group may be left out, or only be the beginning of one, as
     /// for kubectl.
-    pub(super) fn find(&self, group: &str, resource: &str) -> Option<&Arc<ApiResource>> {
+    pub fn find(&self, group: &str, resource: &str) -> Option<&Arc<ApiResource>> {
         let resource = resource.to_lowercase();
         let named = || self.iter().filter(|known| known.resource.resource == resource || known.singular == resource);
         let exact = named().find(|known| known.resource.group == group);
@@ -88,31 +127,6 @@ fn of_group(group: &APIGroupDiscovery) -> impl Iterator<Item = ApiResource> {
     })
 }
 
-/// Some resources that most clusters have.
-#[cfg(test)]
-pub(super) fn some() -> ApiResources {
-    let resource = |group: &str, plural: &str, kind: &str, is_namespaced| {
-        Arc::new(ApiResource {
-            resource: GroupResource { group: group.to_owned(), resource: plural.to_owned() },
-            singular: kind.to_lowercase(),
-            api_version: if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") },
-            kind: kind.to_owned(),
-            is_namespaced,
-        })
-    };
-    ApiResources(vec![
-        resource("", "namespaces", "Namespace", false),
-        resource("", "nodes", "Node", false),
-        resource("", "pods", "Pod", true),
-        resource("", "services", "Service", true),
-        resource("", "events", "Event", true),
-        resource("events.k8s.io", "events", "Event", true),
-        resource("apps", "deployments", "Deployment", true),
-        resource("batch", "jobs", "Job", true),
-        resource("networking.k8s.io", "ingresses", "Ingress", true),
-    ])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,7 +139,7 @@ mod tests {
 
     #[test]
     fn names_are_found_as_kubectl_finds_them() {
-        let resources = some();
+        let resources = ApiResources::built_in();
         check(&resources, "", "pod", Some(("v1", "Pod", true)));
         check(&resources, "", "pods", Some(("v1", "Pod", true)));
         check(&resources, "", "Node", Some(("v1", "Node", false)));

@@ -19,7 +19,7 @@ const FIELDS: &[&str] = &["Group", "Resource"];
 
 /// The field `resources` of a rule.
 #[derive(Debug)]
-pub(super) struct Association {
+pub struct Association {
     at: String,
     template: Option<Template>,
     overrides: BTreeMap<String, ResourceText>,
@@ -27,7 +27,7 @@ pub(super) struct Association {
 
 /// Labels and resources of one cluster.
 #[derive(Debug, Default)]
-pub(super) struct Labels {
+pub struct Labels {
     resources: HashMap<String, Arc<ApiResource>>,
     /// Of namespaces: those that the rule says, or else the one that the template makes.
     namespaces: BTreeSet<String>,
@@ -35,13 +35,13 @@ pub(super) struct Labels {
 
 /// An object that a series may be about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub struct Place {
     /// Its resource.
-    pub(super) resource: Arc<ApiResource>,
+    pub resource: Arc<ApiResource>,
     /// The label that has its name.
-    pub(super) label: String,
+    pub label: String,
     /// The label that has its namespace.
-    pub(super) namespace_label: Option<String>,
+    pub namespace_label: Option<String>,
 }
 
 impl Association {
@@ -71,7 +71,7 @@ impl Association {
     }
 
     /// The labels of the resources that this cluster has, and complaints about those that it has not.
-    pub(super) fn labels(&self, cluster: &ApiResources) -> (Labels, Vec<RuleError>) {
+    pub fn labels(&self, cluster: &ApiResources) -> (Labels, Vec<RuleError>) {
         let mut labels = Labels::default();
         let mut complaints = Vec::new();
         for (label, ResourceText { group, resource }) in &self.overrides {
@@ -94,6 +94,19 @@ impl Association {
         }
         (labels, complaints)
     }
+
+    /// The label that names objects of this resource, which every cluster has, whatever labels a series turns out to have. Where the rule says
+    /// nothing of any resource, it is called as the resource is, as in Crane.
+    pub(super) fn label_for(&self, resource: &str) -> Option<String> {
+        let known = ApiResources::built_in();
+        let wanted = known.find("", resource)?;
+        if self.is_empty() {
+            return Some(wanted.singular.clone());
+        }
+        let is_meant = |text: &ResourceText| known.find(&text.group, &text.resource) == Some(wanted);
+        let own = self.overrides.iter().find(|(_, text)| is_meant(text)).map(|(label, _)| label.clone());
+        own.or_else(|| label(self.template.as_ref()?, wanted))
+    }
 }
 
 impl Labels {
@@ -109,7 +122,7 @@ impl Labels {
     }
 
     /// The objects that a series with these labels is about. Where several labels name one resource, the first one does.
-    pub(super) fn places(&self, labels: &BTreeSet<String>) -> Vec<Place> {
+    pub fn places(&self, labels: &BTreeSet<String>) -> Vec<Place> {
         let namespace_label = self.namespace_label(labels);
         let mut places: Vec<Place> = Vec::new();
         for label in labels {
@@ -123,7 +136,7 @@ impl Labels {
     }
 
     /// The label that names the namespace of a series with these labels, or that would.
-    pub(super) fn namespace_label(&self, labels: &BTreeSet<String>) -> Option<String> {
+    pub fn namespace_label(&self, labels: &BTreeSet<String>) -> Option<String> {
         let own = self.namespaces.iter().find(|label| labels.contains(*label));
         own.or_else(|| self.namespaces.first()).cloned()
     }
@@ -157,7 +170,6 @@ fn label(template: &Template, resource: &ApiResource) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::api_resources;
     use super::*;
 
     fn read(template: &str, overrides: &[(&str, &str, &str)]) -> Result<Association, RuleError> {
@@ -173,7 +185,7 @@ mod tests {
     /// `expected`: resource, label, label of the namespace.
     fn check(template: &str, overrides: &[(&str, &str, &str)], labels: &[&str], expected: &[(&str, &str, &str)]) {
         let association = read(template, overrides).expect(template);
-        let (known, _) = association.labels(&api_resources::some());
+        let (known, _) = association.labels(&ApiResources::built_in());
         let places = known.places(&labels.iter().map(|label| (*label).to_owned()).collect());
         let places: Vec<_> = places
             .iter()
@@ -243,10 +255,24 @@ mod tests {
         );
     }
 
+    fn check_label(template: &str, overrides: &[(&str, &str, &str)], expected: [Option<&str>; 2]) {
+        let association = read(template, overrides).expect(template);
+        let found = ["pods", "namespaces"].map(|resource| association.label_for(resource));
+        assert_eq!(found.each_ref().map(Option::as_deref), expected, "{template} {overrides:?}");
+    }
+
+    #[test]
+    fn labels_are_told_without_a_series() {
+        check_label("", &[], [Some("pod"), Some("namespace")]);
+        check_label("kube_<<.Resource>>", &[], [Some("kube_pod"), Some("kube_namespace")]);
+        check_label("<<.Resource>>", &[("zone_pod", "", "pods")], [Some("zone_pod"), Some("namespace")]);
+        check_label("", &[("ns", "", "namespace"), ("svc", "", "service")], [None, Some("ns")]);
+    }
+
     #[test]
     fn what_the_cluster_does_not_have_is_complained_about() {
         let association = read("", &[("brand", "cheese.io", "brand"), ("pod", "", "pod")]).expect("an association");
-        let (labels, complaints) = association.labels(&api_resources::some());
+        let (labels, complaints) = association.labels(&ApiResources::built_in());
         assert_eq!(complaints.len(), 1);
         let expected = "rules[0].resources.overrides.brand: the cluster has no resource \"brand\" in \"cheese.io\"";
         assert_eq!(complaints[0].to_string(), expected);

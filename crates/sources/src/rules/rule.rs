@@ -1,16 +1,21 @@
 //! One rule: which series it is about, what their metrics are called, which objects they are about, and the query for values.
 
+mod history;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::Selector;
 
+use super::QueryError;
 use super::association::Association;
 use super::file::{File, RuleError, RuleText};
 use super::matchers::Matchers;
 use super::name::Naming;
+use super::series::SeriesQuery;
 use super::template::{Fields, Template, Value};
-use crate::refusal::Refusal;
+
+pub use history::Workload;
 
 /// What queries may use.
 const FIELDS: &[&str] = &["Series", "LabelMatchers", "LabelValuesByName", "GroupBy", "GroupBySlice"];
@@ -19,44 +24,47 @@ const NAMESPACE_LABEL: &str = "namespace";
 
 /// A rule that can be used.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub struct Rule {
     /// Where it is in the file, such as `externalRules[2]`.
-    pub(super) at: String,
+    pub at: String,
     /// Finds the series.
-    pub(super) series_query: String,
+    pub series_query: String,
     /// What they are called.
-    pub(super) naming: Naming,
+    pub naming: Naming,
     /// Which objects they are about.
-    pub(super) association: Association,
+    pub association: Association,
+    /// What is in `series_query`, where it is of the usual form.
+    series: Option<SeriesQuery>,
     query: Template,
     /// Whether only series of the namespace that asks count.
     is_namespaced: bool,
 }
 
 /// All rules of a file.
-#[derive(Debug, Default)]
-pub(super) struct RuleSet {
+#[derive(Debug, Clone, Default)]
+pub struct RuleSet {
     /// For metrics of objects.
-    pub(super) custom: Vec<Arc<Rule>>,
+    pub custom: Vec<Arc<Rule>>,
     /// For metrics of no object.
-    pub(super) external: Vec<Arc<Rule>>,
+    pub external: Vec<Arc<Rule>>,
     /// What is to be said about the file although it can be used.
-    pub(super) warnings: Vec<RuleError>,
+    pub warnings: Vec<RuleError>,
 }
 
 /// What a query for values of objects is about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Objects<'a> {
-    /// The label that has their names, and the names.
-    pub(super) label: &'a str,
-    pub(super) names: &'a [String],
+pub struct Objects<'a> {
+    /// The label that has their names.
+    pub label: &'a str,
+    /// Their names.
+    pub names: &'a [String],
     /// The label that has their namespace, and the namespace.
-    pub(super) namespace: Option<(&'a str, &'a str)>,
+    pub namespace: Option<(&'a str, &'a str)>,
 }
 
 impl RuleSet {
     /// Reads a file.
-    pub(super) fn parse(text: &str) -> Result<Self, RuleError> {
+    pub fn parse(text: &str) -> Result<Self, RuleError> {
         let File { rules, external_rules, resource_rules } = super::file::parse(text)?;
         let read = |field: &str, rules: Option<Vec<RuleText>>, objects: bool| {
             let rules = rules.unwrap_or_default().into_iter().enumerate();
@@ -92,13 +100,14 @@ impl Rule {
         let in_query = |why: String| RuleError::new(format!("{at}.metricsQuery"), why);
         let query = Template::parse(&metrics_query, FIELDS).map_err(|error| in_query(error.to_string()))?;
         let is_namespaced = resources.namespaced.unwrap_or(true);
-        let rule = Self { series_query, naming, association, query, is_namespaced, at: at.to_owned() };
-        rule.try_out(is_of_objects).map_err(|refusal| in_query(refusal.to_string()))?;
+        let series = SeriesQuery::read(&series_query);
+        let rule = Self { series, series_query, naming, association, query, is_namespaced, at: at.to_owned() };
+        rule.try_out(is_of_objects).map_err(|error| in_query(error.to_string()))?;
         Ok(rule)
     }
 
     /// Finds mistakes that show only when the query is filled in.
-    fn try_out(&self, is_of_objects: bool) -> Result<(), Refusal> {
+    fn try_out(&self, is_of_objects: bool) -> Result<(), QueryError> {
         let names = ["one".to_owned(), "other".to_owned()];
         if is_of_objects {
             let objects = Objects { label: "pod", names: &names, namespace: Some((NAMESPACE_LABEL, "default")) };
@@ -110,12 +119,7 @@ impl Rule {
     }
 
     /// The query for the values of objects. As upstream, the selector comes first, then the namespace, then the names.
-    pub(super) fn query_objects(
-        &self,
-        series: &str,
-        objects: Objects<'_>,
-        selector: &Selector,
-    ) -> Result<String, Refusal> {
+    pub fn query_objects(&self, series: &str, objects: Objects<'_>, selector: &Selector) -> Result<String, QueryError> {
         let mut matchers = Matchers::of(selector)?;
         if let Some((label, namespace)) = objects.namespace {
             matchers.one_of(label, [namespace]);
@@ -125,13 +129,13 @@ impl Rule {
     }
 
     /// The query for the values of an external metric.
-    pub(super) fn query_external(
+    pub fn query_external(
         &self,
         series: &str,
         namespace_label: Option<&str>,
         namespace: &str,
         selector: &Selector,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, QueryError> {
         let mut matchers = Matchers::of(selector)?;
         if self.is_namespaced {
             matchers.one_of(namespace_label.unwrap_or(NAMESPACE_LABEL), [namespace]);
@@ -139,7 +143,7 @@ impl Rule {
         self.fill(series, &matchers, Vec::new())
     }
 
-    fn fill(&self, series: &str, matchers: &Matchers, group_by: Vec<String>) -> Result<String, Refusal> {
+    fn fill(&self, series: &str, matchers: &Matchers, group_by: Vec<String>) -> Result<String, QueryError> {
         let values = if self.query.uses("LabelValuesByName") { matchers.plain_values()? } else { BTreeMap::default() };
         let query = self.query.fill(&Fields::from([
             ("Series", Value::Text(series.to_owned())),
@@ -148,7 +152,7 @@ impl Rule {
             ("GroupBy", Value::Text(group_by.join(","))),
             ("GroupBySlice", Value::List(group_by)),
         ]));
-        query.map_err(|error| Refusal::BadRequest(format!("the query of {} cannot be made: {error}", self.at)))
+        query.map_err(|error| QueryError::Wrong(format!("the query of {} cannot be made: {error}", self.at)))
     }
 }
 

@@ -12,28 +12,30 @@
 use std::collections::BTreeMap;
 
 use model::{Requirement, Selector};
-use sources::prometheus::matcher;
 
-use crate::refusal::Refusal;
+use super::QueryError;
+use crate::prometheus::matcher;
 
 /// Conditions on labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Matchers {
     expressions: Vec<String>,
     values: BTreeMap<String, Vec<String>>,
+    /// Whether a label is asked for by a regular expression.
+    has_expressions: bool,
 }
 
 impl Matchers {
     /// The conditions of a selector over series.
-    pub(super) fn of(selector: &Selector) -> Result<Self, Refusal> {
+    pub(super) fn of(selector: &Selector) -> Result<Self, QueryError> {
         if selector.is_nothing() {
-            return Err(Refusal::NotFound("the selector selects nothing".to_owned()));
+            return Err(QueryError::Nothing);
         }
         let mut matchers = Self::default();
         for requirement in selector.requirements() {
             let label = requirement.key();
             if !is_label_name(label) {
-                return Err(Refusal::BadRequest(format!("{label:?} is not the name of a label in Prometheus")));
+                return Err(QueryError::Wrong(format!("{label:?} is not the name of a label in Prometheus")));
             }
             let (values, one, several) = match requirement {
                 Requirement::In(_, values) => (values.iter().map(String::as_str).collect(), "=", "=~"),
@@ -41,7 +43,7 @@ impl Matchers {
                 Requirement::Exists(_) => (vec![""], "!=", "!~"),
                 Requirement::DoesNotExist(_) => (vec![""], "=", "=~"),
                 Requirement::GreaterThan(..) | Requirement::LessThan(..) => {
-                    return Err(Refusal::BadRequest(format!("Prometheus cannot select labels by {requirement}")));
+                    return Err(QueryError::Wrong(format!("Prometheus cannot select labels by {requirement}")));
                 }
             };
             matchers.add(label, &values, one, several);
@@ -52,6 +54,17 @@ impl Matchers {
     /// Asks for a label with one of these values.
     pub(super) fn one_of<'a>(&mut self, label: &str, values: impl IntoIterator<Item = &'a str>) {
         self.add(label, &values.into_iter().collect::<Vec<_>>(), "=", "=~");
+    }
+
+    /// Asks for more, before everything else. It is not part of the values by name.
+    pub(super) fn put_first<'a>(&mut self, expressions: impl IntoIterator<Item = &'a String>) {
+        self.expressions.splice(0..0, expressions.into_iter().cloned());
+    }
+
+    /// Asks for a label whose whole value fits a regular expression, which is not part of the values by name.
+    pub(super) fn like(&mut self, label: &str, expression: &str) {
+        self.expressions.push(matcher(label, "=~", expression));
+        self.has_expressions = true;
     }
 
     fn add(&mut self, label: &str, values: &[&str], one: &str, several: &str) {
@@ -72,10 +85,14 @@ impl Matchers {
 
     /// The values by the names of their labels, several joined by `|`. They are as they were asked for, so only those that mean
     /// nothing in any kind of quotes are handed out.
-    pub(super) fn plain_values(&self) -> Result<BTreeMap<String, String>, Refusal> {
+    pub(super) fn plain_values(&self) -> Result<BTreeMap<String, String>, QueryError> {
+        if self.has_expressions {
+            let why = "names of pods that are gone cannot be part of the query of this metric";
+            return Err(QueryError::Wrong(why.to_owned()));
+        }
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.:/-".contains(letter);
         match self.values.values().flatten().find(|value| !value.chars().all(is_plain)) {
-            Some(value) => Err(Refusal::BadRequest(format!("{value:?} cannot be part of the query of this metric"))),
+            Some(value) => Err(QueryError::Wrong(format!("{value:?} cannot be part of the query of this metric"))),
             None => Ok(self.values.iter().map(|(label, values)| (label.clone(), values.join("|"))).collect()),
         }
     }
@@ -89,7 +106,7 @@ pub(super) fn is_label_name(text: &str) -> bool {
 }
 
 /// Whether this can be the name of a series without quotes.
-pub(super) fn is_series_name(text: &str) -> bool {
+pub fn is_series_name(text: &str) -> bool {
     is_label_name(&text.replace(':', "_"))
 }
 

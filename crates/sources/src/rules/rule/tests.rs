@@ -119,7 +119,7 @@ fn hostile_values_stay_values() {
     let query = of_objects("foo{<<.LabelMatchers>>}").query_objects("foo", objects, &Selector::everything());
     assert_eq!(query.as_deref(), Ok(r#"foo{pod="x\"} or up{a=\""}"#));
     let raw = of_objects("foo{pod=~'<<index .LabelValuesByName \"pod\">>'}");
-    assert!(matches!(raw.query_objects("foo", objects, &Selector::everything()), Err(Refusal::BadRequest(_))));
+    assert!(matches!(raw.query_objects("foo", objects, &Selector::everything()), Err(QueryError::Wrong(_))));
 }
 
 fn check_error(text: &str, expected: &str) {
