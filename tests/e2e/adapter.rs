@@ -6,6 +6,7 @@ mod failures;
 mod feed;
 mod guard;
 mod rotation;
+mod rule_history;
 mod rules;
 mod served;
 mod shop;

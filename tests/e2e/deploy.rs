@@ -97,8 +97,11 @@ const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
     ("metric-routes", &[], &["plimsoll-metrics-reader: plimsoll-system/plimsoll-adapter"]),
     (
         "rules",
-        &["list /namespaces", "list /nodes", "list /pods", "list /services", "watch /pods"],
-        &["plimsoll-adapter-rules: plimsoll-system/plimsoll-adapter"],
+        &["get /configmaps", "list /namespaces", "list /nodes", "list /pods", "list /services", "watch /pods"],
+        &[
+            "plimsoll-adapter-rules: plimsoll-system/plimsoll-adapter",
+            "plimsoll-recommender-rules: plimsoll-system/plimsoll-recommender",
+        ],
     ),
     (
         "schedulable",
@@ -237,6 +240,18 @@ const OWN: &[(&str, &str, &[&str])] = &[
     ("webhook", "mutatingwebhookconfigurations", &["vpa-webhook-config"]),
     ("webhook", "secrets", &["vpa-tls-certs"]),
 ];
+
+#[test]
+fn the_recommender_may_read_the_rules_and_no_other_config_map() -> Result<()> {
+    let objects = objects_in(&e2e::repository().join("deploy/components/rules/rbac.yaml"))?;
+    let objects: Vec<_> = objects.into_iter().filter(|object| object["kind"] == "Role").collect();
+    let rules = rules_of(&objects)?;
+    let ([role], [rights]) = (objects.as_slice(), rules.as_slice()) else { anyhow::bail!("{objects:?}") };
+    assert_eq!(role["metadata"]["namespace"], "plimsoll-system");
+    assert_eq!(rights.resources, Some(vec!["configmaps".to_owned()]));
+    assert_eq!(rights.resource_names, Some(vec!["plimsoll-adapter-rules".to_owned()]));
+    Ok(())
+}
 
 #[test]
 fn registrations_and_certificates_may_be_written_by_their_owner_alone() -> Result<()> {

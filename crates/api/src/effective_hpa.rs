@@ -24,7 +24,9 @@ pub use metric::{
     ContainerResourceSource, ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, ObjectSource,
     PodsSource, ResourceSource, TargetKind,
 };
-pub use status::{EffectiveHorizontalPodAutoscalerStatus, METRICS_PREDICTABLE, PREDICTION_READY, READY};
+pub use status::{
+    EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE, PREDICTION_READY, READY,
+};
 
 /// How a workload is scaled.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]

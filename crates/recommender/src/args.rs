@@ -5,6 +5,7 @@ mod effective_hpa;
 mod external_metrics;
 mod feed;
 mod history;
+mod metric_rules;
 mod prediction;
 mod recommendation_metrics;
 mod schedulable;
@@ -27,6 +28,7 @@ pub use crane_metrics::CraneMetricsArgs;
 pub use effective_hpa::EffectiveHpaArgs;
 pub use external_metrics::ExternalMetricsArgs;
 pub use history::HistoryArgs;
+pub use metric_rules::MetricRulesArgs;
 pub use prediction::{DataSource, PredictionArgs, UnknownDataSource};
 pub use recommendation_metrics::RecommendationMetricsArgs;
 pub use schedulable::SchedulableArgs;
@@ -74,6 +76,9 @@ pub struct Args {
     /// Flags of effective autoscalers.
     #[command(flatten)]
     pub effective_hpa: EffectiveHpaArgs,
+    /// Flags of rules for custom and external metrics.
+    #[command(flatten)]
+    pub metric_rules: MetricRulesArgs,
     /// Flags of predictions.
     #[command(flatten)]
     pub prediction: PredictionArgs,

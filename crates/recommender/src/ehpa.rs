@@ -6,6 +6,7 @@
 //! * `average`: percent of requests as an amount per pod.
 //! * `crons`: whether windows of time can be understood.
 //! * `forecast`: what is to be predicted, and how its history is asked for.
+//! * `rules`: where a rule file says how that is asked for.
 //! * `autoscaler`: the autoscaler itself; `adopt`: which one that is there already is taken over.
 //! * `substitute`: what stands for the workload in a preview.
 //! * `plan`: from what is seen to what is to be, as a pure function.
@@ -26,6 +27,7 @@ mod metrics;
 mod names;
 pub(crate) mod plan;
 mod predictable;
+pub(crate) mod rules;
 mod status;
 mod substitute;
 #[cfg(test)]
@@ -42,6 +44,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
 pub(crate) use names::Propagation;
+use rules::Rules;
 
 /// Everything that is known of one object and of what belongs to it.
 #[derive(Clone, Copy)]
@@ -61,6 +64,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) substitute: Option<&'a Substitute>,
     /// Which labels and annotations are passed on.
     pub(crate) propagation: &'a Propagation,
+    /// How the history of some metrics is asked for.
+    pub(crate) rules: &'a Rules,
     pub(crate) now: Timestamp,
 }
 

@@ -19,6 +19,7 @@ use crate::act::{Writer, checkpoint};
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, DataSource, HistoryArgs, scope};
 use crate::checkpoint::keep::Keeper as CheckpointKeeper;
 use crate::division;
+use crate::ehpa::rules::follow;
 use crate::ehpa::watch::watch as watch_effective;
 use crate::history::{Fetching, Settings};
 use crate::ingest::{Ingest, Shared, waiting_kills};
@@ -48,6 +49,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         recommendation_metrics,
         crane_metrics,
         effective_hpa,
+        metric_rules,
         prediction,
         recommender_name,
         recommender_interval,
@@ -103,7 +105,12 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         metrics: &metrics,
     };
     let policy_keeper = parts.policies(&policies, shard);
-    let effective_keeper = parts.effective(effective_hpa);
+    let rules = metric_rules.settings()?.map(|settings| {
+        let (rules, following) = follow(settings, chassis.client.clone(), metrics.forecasts.clone());
+        chassis.tasks.spawn_until_shutdown("rules", following);
+        rules
+    });
+    let effective_keeper = parts.effective(effective_hpa, rules);
     let gauges = parts.gauges(&chassis.registry, &crane_metrics)?;
     let (rounds, heard) = watch::channel(None);
     let predicted_from = match predicted_from {

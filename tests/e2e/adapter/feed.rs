@@ -83,7 +83,7 @@ fn is_near(value: f64, expected: f64) -> bool {
 }
 
 /// Whether the status says so much, for all times.
-fn is_written(object: &Value, expected: f64) -> bool {
+pub(super) fn is_written(object: &Value, expected: f64) -> bool {
     let samples = object["status"]["predictionMetrics"][0]["prediction"][0]["samples"].as_array();
     let mut values =
         samples.into_iter().flatten().map(|sample| sample["value"].as_str().and_then(|it| it.parse().ok()));

@@ -15,6 +15,9 @@ pub const PREDICTION_READY: &str = "PredictionReady";
 /// Type of the condition that all metrics can be predicted that should be. It is there only where some cannot.
 pub const METRICS_PREDICTABLE: &str = "MetricsPredictable";
 
+/// Type of the condition that the rules for the history of metrics can be used. It is there only where they cannot.
+pub const METRIC_RULES_USABLE: &str = "MetricRulesUsable";
+
 /// What became of the object.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]

@@ -1,9 +1,12 @@
 //! What is to be predicted for an effective autoscaler, and how its history is asked for.
 //!
-//! CPU and memory of the pods are asked for as such; everything else by an expression, the user's where an annotation says one.
+//! CPU and memory of the pods are asked for as such; everything else by an expression: the user's where an annotation says one, else that of
+//! a rule, else one of ours.
 //! Source: gocrane/crane `pkg/controller/ehpa/predict.go`. Unlike there, an expression of ours always gives one series, of the right namespace.
 
-use api::effective_hpa::{DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler, MetricIdentifier};
+use api::effective_hpa::{
+    DEFAULT_PREDICTION_WINDOW_SECONDS, EffectiveHorizontalPodAutoscaler, MetricIdentifier, MetricSpec,
+};
 use api::prediction::{
     Algorithm, ExpressionQuery, ObjectReference, PredictionMetric, QueryKind, TimeSeriesPrediction,
     TimeSeriesPredictionSpec,
@@ -15,28 +18,38 @@ use kube::core::ObjectMeta;
 use super::Seen;
 use super::names::{self, query};
 use super::predictable::{Predictable, predictable};
+use super::rules::Rules;
 use crate::predict::escaped;
 use crate::predict::pods::PodNames;
 
-/// Whether anything is predicted.
-pub(super) fn is_on(object: &EffectiveHorizontalPodAutoscaler) -> bool {
-    algorithm(object).is_some() && !predictable(object).0.is_empty()
+/// What is predicted of an object, each with how that is asked for; and of each other metric that should be its name, and why it is not.
+pub(super) fn predicted<'a>(seen: &Seen<'a>) -> (Vec<(Predictable<'a>, PredictionMetric)>, Vec<String>) {
+    let object = seen.object;
+    let prediction = object.spec.prediction.as_ref();
+    let Some(algorithm) = prediction.and_then(|prediction| prediction.prediction_algorithm.as_ref()) else {
+        return (Vec::new(), Vec::new());
+    };
+    let (predictable, mut others) = predictable(object);
+    let mut predicted = Vec::new();
+    for metric in predictable {
+        match metric_of(seen, &metric, algorithm) {
+            Ok(asked) => predicted.push((metric, asked)),
+            Err(why) => others.push(format!("{}: {why}", metric.identifier)),
+        }
+    }
+    (predicted, others)
 }
 
-/// The metrics that are to be predicted and cannot be, each with the reason.
-pub(super) fn unpredicted(object: &EffectiveHorizontalPodAutoscaler) -> Vec<String> {
-    if algorithm(object).is_some() { predictable(object).1 } else { Vec::new() }
-}
-
-fn algorithm(object: &EffectiveHorizontalPodAutoscaler) -> Option<&Algorithm> {
-    object.spec.prediction.as_ref()?.prediction_algorithm.as_ref()
+/// Whether rules may say how the history of a metric is asked for.
+pub(super) fn is_by_rules(object: &EffectiveHorizontalPodAutoscaler, predictable: &Predictable) -> bool {
+    let metric = predictable.metric;
+    (metric.pods.is_some() || metric.external.is_some()) && query(object, &predictable.identifier).is_none()
 }
 
 /// The prediction that an object owns; none if nothing is to be predicted.
 pub(super) fn prediction(seen: &Seen) -> Option<TimeSeriesPrediction> {
     let object = seen.object;
-    let algorithm = algorithm(object)?;
-    let metrics: Vec<_> = predictable(object).0.iter().map(|metric| metric_of(object, metric, algorithm)).collect();
+    let metrics: Vec<_> = predicted(seen).0.into_iter().map(|(_, asked)| asked).collect();
     if metrics.is_empty() {
         return None;
     }
@@ -71,44 +84,59 @@ fn metadata(seen: &Seen) -> ObjectMeta {
     metadata
 }
 
-fn metric_of(
-    object: &EffectiveHorizontalPodAutoscaler,
-    predictable: &Predictable,
-    algorithm: &Algorithm,
-) -> PredictionMetric {
+fn metric_of(seen: &Seen, predictable: &Predictable, algorithm: &Algorithm) -> Result<PredictionMetric, String> {
     let identifier = &predictable.identifier;
-    let own = query(object, identifier).map(str::to_owned);
-    let expression = own.or_else(|| expression(object, predictable));
+    let unknown = seen.rules.unknown().filter(|_| is_by_rules(seen.object, predictable));
+    let expression = match (query(seen.object, identifier), unknown) {
+        (Some(own), _) => Some(own.to_owned()),
+        // A plain sum might be of something else altogether, such as a counter.
+        (None, Some(why)) => Some(before(seen, identifier).ok_or_else(|| why.to_owned())?),
+        (None, None) => expression(seen.object, seen.rules, predictable.metric).transpose()?,
+    };
     let resource = predictable.metric.resource.as_ref().map(|source| source.name.clone());
-    PredictionMetric {
+    Ok(PredictionMetric {
         resource_identifier: identifier.clone(),
         kind: if expression.is_some() { QueryKind::ExpressionQuery } else { QueryKind::ResourceQuery },
         resource_query: resource.filter(|_| expression.is_none()),
         metric_query: None,
         expression_query: expression.map(|expression| ExpressionQuery { expression }),
         algorithm: algorithm.clone(),
-    }
+    })
+}
+
+/// How the history of a metric of this workload was asked for until now.
+fn before(seen: &Seen, identifier: &str) -> Option<String> {
+    let (spec, target) = (&seen.prediction?.spec, &seen.object.spec.scale_target_ref);
+    let is_of_it = spec.target_ref.kind == target.kind && spec.target_ref.name == target.name;
+    let mut metrics = spec.prediction_metrics.iter().filter(|_| is_of_it);
+    let metric = metrics.find(|metric| metric.resource_identifier == identifier)?;
+    Some(metric.expression_query.as_ref()?.expression.clone())
 }
 
 /// None for resources of whole pods.
-fn expression(object: &EffectiveHorizontalPodAutoscaler, predictable: &Predictable) -> Option<String> {
-    let metric = predictable.metric;
+fn expression(
+    object: &EffectiveHorizontalPodAutoscaler,
+    rules: &Rules,
+    metric: &MetricSpec,
+) -> Option<Result<String, String>> {
     let namespace = object.namespace().unwrap_or_default();
     let target = &object.spec.scale_target_ref;
-    let pods = PodNames::new(&target.kind, &target.name);
-    let pods = [matcher("namespace", "=", &namespace), matcher("pod", "=~", &pods.expression())];
+    let names = PodNames::new(&target.kind, &target.name);
+    let pods = [matcher("namespace", "=", &namespace), matcher("pod", "=~", &names.expression())];
     if let Some(source) = &metric.container_resource {
         let container = matcher("container", "=", &source.container);
         let matchers = [&pods[..], &[container]].concat().join(",");
-        return Some(match source.name.as_str() {
+        return Some(Ok(match source.name.as_str() {
             "cpu" => format!("sum(irate(container_cpu_usage_seconds_total{{{matchers}}}[3m]))"),
             _ => format!("sum(container_memory_working_set_bytes{{{matchers}}})"),
-        });
+        }));
     }
     if let Some(source) = &metric.pods {
-        return Some(sum(&source.metric, &pods));
+        let by_rule = rules.of_pods(&source.metric, &namespace, &names);
+        return by_rule.or_else(|| Some(Ok(sum(&source.metric, &pods))));
     }
-    metric.external.as_ref().map(|source| sum(&source.metric, &[]))
+    let source = metric.external.as_ref()?;
+    rules.external(&source.metric, &namespace).or_else(|| Some(Ok(sum(&source.metric, &[]))))
 }
 
 fn sum(metric: &MetricIdentifier, others: &[String]) -> String {

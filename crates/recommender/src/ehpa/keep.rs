@@ -10,6 +10,7 @@ use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use cluster::{ObjectKey, Pod, View, Whole};
 use futures::StreamExt as _;
+use futures::future::pending;
 use futures::stream;
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -21,6 +22,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{Plan, Wish, plan};
+use super::rules::{Rules, Told};
 use super::status::{news, status};
 use super::{Problem, Propagation, Seen, Target};
 use crate::act::effective::{Put, Writer};
@@ -43,6 +45,8 @@ pub(crate) struct Keeper {
     pub(crate) recommender: String,
     pub(crate) writer: Writer,
     pub(crate) propagation: Propagation,
+    /// How the history of some metrics is asked for, where rules say so.
+    pub(crate) rules: Option<Told>,
     /// How many objects are handled at the same time.
     pub(crate) workers: usize,
 }
@@ -55,6 +59,7 @@ struct Scene {
     elder: Option<String>,
     prediction: Option<Arc<Whole<TimeSeriesPrediction>>>,
     substitute: Option<Arc<Whole<Substitute>>>,
+    rules: Arc<Rules>,
 }
 
 /// An object that was handled: what was seen of it, and when it is looked at again.
@@ -84,8 +89,14 @@ impl Keeper {
                 self.pass(&mut handled, &leading).await;
                 let now = Instant::now();
                 let next = handled.values().map(|handled: &Handled| handled.due).min();
+                let change = async {
+                    tokio::select! {
+                        _ = self.horizontal.changed() => {}
+                        () = changed(&mut self.rules) => {}
+                    }
+                };
                 // A look in vain costs nothing.
-                drop(timeout_at(next.unwrap_or(now + SAFETY_NET), self.horizontal.changed()).await);
+                drop(timeout_at(next.unwrap_or(now + SAFETY_NET), change).await);
                 sleep(SETTLE).await;
             }
         };
@@ -118,6 +129,10 @@ impl Keeper {
 
     /// Every object and what belongs to it; nothing while something may have changed without notice.
     fn scenes(&self) -> Option<HashMap<ObjectKey, Scene>> {
+        let rules = match &self.rules {
+            Some(rules) => rules.borrow().clone()?,
+            None => Arc::default(),
+        };
         let seen = self.horizontal.borrow();
         if !seen.is_synced() || seen.stale_since().is_some() {
             return None;
@@ -140,6 +155,7 @@ impl Keeper {
                 elder: super::adopt::elder_of(&object.object, &eldest).map(str::to_owned),
                 prediction: seen.predictions.get(&owned).cloned(),
                 substitute: seen.substitutes.get(&owned).cloned(),
+                rules: Arc::clone(&rules),
             }
         };
         Some(mine.map(|object| (object.key.clone(), scene(object))).collect())
@@ -159,6 +175,7 @@ impl Keeper {
             prediction: scene.prediction.as_deref().map(|whole| &whole.object),
             substitute: scene.substitute.as_deref().map(|whole| &whole.object),
             propagation: &self.propagation,
+            rules: &scene.rules,
             now: Timestamp::now(),
         };
         let mut plan = plan(&seen);
@@ -274,6 +291,16 @@ impl Keeper {
     }
 }
 
+/// Waits for other rules.
+async fn changed(rules: &mut Option<Told>) {
+    if let Some(rules) = rules
+        && rules.changed().await.is_ok()
+    {
+        return;
+    }
+    pending::<()>().await;
+}
+
 /// What was done.
 struct Done {
     /// What became of the native autoscaler; none if it could not be written, or was not to be.
@@ -308,6 +335,7 @@ impl Scene {
         same_object
             && self.autoscalers == other.autoscalers
             && self.elder == other.elder
+            && self.rules == other.rules
             && self.prediction == other.prediction
             && self.substitute.as_ref().map(|whole| &whole.object.spec)
                 == other.substitute.as_ref().map(|whole| &whole.object.spec)

@@ -12,8 +12,8 @@ use jiff::SignedDuration;
 use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
 use model::{Quantity, ResourceName};
 
-use super::predictable::{Predictable, predictable};
-use super::{Problem, Seen, average, crons, names};
+use super::predictable::Predictable;
+use super::{Problem, Seen, average, crons, forecast, names};
 
 /// So long a workload keeps its size for a prediction that does not follow from its history any more.
 const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
@@ -22,7 +22,7 @@ const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
 pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
     let (object, mut problems) = (seen.object, Vec::new());
     let mut metrics = object.spec.metrics.clone();
-    for predictable in predictable(object).0 {
+    for (predictable, _) in forecast::predicted(seen).0 {
         if !is_expected(seen, &predictable.identifier) {
             continue;
         }
@@ -48,9 +48,6 @@ pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
 /// Whether there is exactly one series for the whole window; or there was, and nothing reaches as far now. Then the adapter says
 /// so, and the workload keeps its size until there is one again, or it is sure that there will be none.
 fn is_expected(seen: &Seen, identifier: &str) -> bool {
-    if !super::forecast::is_on(seen.object) {
-        return false;
-    }
     let status = seen.prediction.and_then(|prediction| prediction.status.as_ref());
     let mut metrics = status.into_iter().flat_map(|status| &status.prediction_metrics);
     match metrics.find(|metric| metric.resource_identifier == identifier) {

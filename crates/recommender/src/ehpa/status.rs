@@ -3,10 +3,13 @@
 //! Unlike in Crane, times of conditions move only with their status, and a condition goes with what it was about.
 
 use api::condition::{self, Condition, Holds};
-use api::effective_hpa::{EffectiveHorizontalPodAutoscalerStatus, METRICS_PREDICTABLE, PREDICTION_READY, READY};
+use api::effective_hpa::{
+    EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE, PREDICTION_READY, READY,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::adopt::own;
+use super::predictable::Predictable;
 use super::{Problem, Seen, forecast};
 
 /// Conditions of the native autoscaler that are passed on.
@@ -55,7 +58,8 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
         }
     }
     let mut known = vec![READY];
-    let prediction = seen.prediction.filter(|_| forecast::is_on(seen.object));
+    let (predicted, unpredicted) = forecast::predicted(seen);
+    let prediction = seen.prediction.filter(|_| !predicted.is_empty());
     let predictions = prediction.and_then(|prediction| prediction.status.as_ref());
     if let Some(ready) = predictions.and_then(|status| status.conditions.iter().find(|ready| ready.kind == READY)) {
         set(PREDICTION_READY, ready.status, &ready.reason, &ready.message);
@@ -74,11 +78,16 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
             known.push(kind);
         }
     }
-    let unpredicted = forecast::unpredicted(seen.object);
     if !unpredicted.is_empty() {
         let message: String = unpredicted.join("; ").chars().take(MOST_CHARACTERS).collect();
         set(METRICS_PREDICTABLE, Holds::False, "MetricsNotPredictable", &message);
         known.push(METRICS_PREDICTABLE);
+    }
+    let by_rules = |(metric, _): &(Predictable, _)| forecast::is_by_rules(seen.object, metric);
+    if let Some(why) = seen.rules.trouble.as_deref().filter(|_| predicted.iter().any(by_rules)) {
+        let message = format!("{why}; histories are asked for as before");
+        set(METRIC_RULES_USABLE, Holds::False, "MetricRulesBroken", &message);
+        known.push(METRIC_RULES_USABLE);
     }
     conditions.retain(|condition| known.contains(&condition.kind.as_str()));
     // What was said of another generation is news.

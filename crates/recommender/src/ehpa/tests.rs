@@ -5,6 +5,7 @@ mod crons;
 mod in_advance;
 mod predictable;
 mod preview;
+mod rules;
 pub(crate) mod stage;
 
 use serde_json::{Value, json};

@@ -20,6 +20,7 @@ pub(crate) struct ForecastMetrics {
     learning: Histogram,
     ready: IntGaugeVec,
     writes: IntCounterVec,
+    broken_rules: IntGauge,
 }
 
 impl ForecastMetrics {
@@ -49,6 +50,10 @@ impl ForecastMetrics {
                 &["ready"],
             )?,
             writes: counter("plimsoll_forecast_status_writes_total", "Writes of the status of predictions.")?,
+            broken_rules: IntGauge::new(
+                "plimsoll_forecast_rules_are_broken",
+                "Whether the rules of prometheus-adapter that are there now cannot be used, so that those before them stand.",
+            )?,
         };
         for result in ["succeeded", "failed"] {
             metrics.reads.with_label_values(&[result]);
@@ -63,7 +68,7 @@ impl ForecastMetrics {
         Ok(metrics)
     }
 
-    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 7] {
+    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 8] {
         [
             Box::new(self.series.clone()),
             Box::new(self.bytes.clone()),
@@ -72,6 +77,7 @@ impl ForecastMetrics {
             Box::new(self.learning.clone()),
             Box::new(self.ready.clone()),
             Box::new(self.writes.clone()),
+            Box::new(self.broken_rules.clone()),
         ]
     }
 
@@ -95,6 +101,11 @@ impl ForecastMetrics {
     /// Prometheus was asked.
     pub(crate) fn read(&self, succeeded: bool) {
         self.reads.with_label_values(&[result(succeeded)]).inc();
+    }
+
+    /// Rules were looked at.
+    pub(crate) fn rules_are_broken(&self, are_broken: bool) {
+        self.broken_rules.set(i64::from(are_broken));
     }
 
     /// Measures until it is dropped.

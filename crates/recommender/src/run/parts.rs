@@ -10,6 +10,7 @@ use crate::act::{effective, policy, prediction};
 use crate::args::{CraneMetricsArgs, EffectiveHpaArgs, PredictionArgs};
 use crate::ehpa::gauges::Gauges;
 use crate::ehpa::keep::Keeper as EffectiveKeeper;
+use crate::ehpa::rules::Told;
 use crate::metrics::Metrics;
 use crate::predict::Book;
 use crate::predict::gather::{Gather, Source};
@@ -45,13 +46,14 @@ impl Parts<'_> {
         }
     }
 
-    pub(super) fn effective(&self, args: EffectiveHpaArgs) -> EffectiveKeeper {
+    pub(super) fn effective(&self, args: EffectiveHpaArgs, rules: Option<Told>) -> EffectiveKeeper {
         EffectiveKeeper {
             view: self.watches.view(),
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
             writer: effective::Writer::new(self.client.clone()),
             propagation: args.propagation(),
+            rules,
             workers: self.workers,
         }
     }

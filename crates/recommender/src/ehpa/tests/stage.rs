@@ -10,6 +10,7 @@ use model::{Cpu, Labels, Memory};
 use serde_json::{Value, json};
 
 use crate::ehpa::plan::{Plan, plan};
+use crate::ehpa::rules::Rules;
 use crate::ehpa::{Propagation, Seen, Target};
 
 /// Everything that belongs to one object, with a target of three replicas of a pod with two containers.
@@ -21,6 +22,7 @@ pub(super) struct Stage {
     pub(super) elder: Option<&'static str>,
     pub(super) prediction: Option<TimeSeriesPrediction>,
     pub(super) propagation: Propagation,
+    pub(super) rules: Rules,
 }
 
 impl Stage {
@@ -54,6 +56,7 @@ impl Stage {
             elder: None,
             prediction: None,
             propagation: Propagation::default(),
+            rules: Rules::default(),
         }
     }
 
@@ -110,6 +113,7 @@ impl Stage {
             prediction: self.prediction.as_ref(),
             substitute: None,
             propagation: &self.propagation,
+            rules: &self.rules,
             now: "2026-01-01T00:00:10Z".parse().expect("a time"),
         }
     }

@@ -1,0 +1,95 @@
+//! The flags that say where rules of prometheus-adapter are, under the names that they have in Crane.
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use sources::rules::read_matchers;
+
+use crate::ehpa::rules::{Place, Settings};
+
+/// Where rules say how the history of custom and external metrics is asked for.
+#[derive(Debug, Clone, Args)]
+pub struct MetricRulesArgs {
+    /// Rule file of prometheus-adapter that says how the history of custom and external metrics of effective autoscalers is asked for. It is
+    /// read again when it changes.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub prometheus_adapter_config: String,
+    /// Namespace of a `ConfigMap` with such rules, which is read again when it changes.
+    #[arg(long, default_value = "", value_name = "NAMESPACE")]
+    pub prometheus_adapter_configmap_namespace: String,
+    /// Name of that `ConfigMap`.
+    #[arg(long, default_value = "", value_name = "NAME")]
+    pub prometheus_adapter_configmap_name: String,
+    /// Its key with the rules.
+    #[arg(long, default_value = "", value_name = "KEY")]
+    pub prometheus_adapter_configmap_key: String,
+    /// What every series must fit which is asked for by such a rule, as in a query, such as cluster="a",container!="".
+    #[arg(long, default_value = "", value_name = "MATCHERS")]
+    pub prometheus_adapter_extension_labels: String,
+}
+
+impl MetricRulesArgs {
+    /// Where rules are; none if nowhere.
+    pub(crate) fn settings(self) -> anyhow::Result<Option<Settings>> {
+        let Self {
+            prometheus_adapter_config: file,
+            prometheus_adapter_configmap_namespace: namespace,
+            prometheus_adapter_configmap_name: name,
+            prometheus_adapter_configmap_key: key,
+            prometheus_adapter_extension_labels: extension,
+        } = self;
+        let further = read_matchers(&extension).with_context(|| {
+            format!("--prometheus-adapter-extension-labels: {extension:?} is not of the form a=\"b\",c!=\"d\"")
+        })?;
+        let is_map = [&namespace, &name, &key].map(|part| !part.is_empty());
+        let place = match (file.is_empty(), is_map) {
+            (true, [false, false, false]) => return Ok(None),
+            (false, [false, false, false]) => Place::File(file.into()),
+            (is_alone, all) => {
+                ensure!(
+                    is_alone,
+                    "--prometheus-adapter-config and --prometheus-adapter-configmap-* exclude each other"
+                );
+                let parts = "--prometheus-adapter-configmap-namespace, -name and -key";
+                ensure!(all == [true; 3], "{parts} need each other");
+                Place::ConfigMap { namespace, name, key }
+            }
+        };
+        Ok(Some(Settings { place, further }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::tests::parse;
+
+    /// `expected`: where the rules are, or part of why that is refused.
+    fn check(line: &str, expected: Result<Option<Place>, &str>) {
+        let found = parse(line).expect(line).metric_rules.settings();
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found.map(|settings| settings.place), expected, "{line}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{line}: {error}"),
+            (found, _) => panic!("{line}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn rules_are_in_one_place() {
+        check("", Ok(None));
+        check("--prometheus-adapter-config=/rules.yaml", Ok(Some(Place::File("/rules.yaml".into()))));
+        let [namespace, name, key] = ["monitoring", "adapter", "config.yaml"].map(str::to_owned);
+        let map = "--prometheus-adapter-configmap-namespace=monitoring --prometheus-adapter-configmap-name=adapter \
+                   --prometheus-adapter-configmap-key=config.yaml";
+        check(map, Ok(Some(Place::ConfigMap { namespace, name, key })));
+        check("--prometheus-adapter-configmap-name=adapter", Err("need each other"));
+        check(&format!("{map} --prometheus-adapter-config=/rules.yaml"), Err("exclude each other"));
+    }
+
+    #[test]
+    fn every_series_may_have_to_fit_matchers() {
+        check("--prometheus-adapter-extension-labels=a=b", Err("\"a=b\" is not of the form"));
+        let line = "--prometheus-adapter-config=/r --prometheus-adapter-extension-labels=a=\"b,c\",d!=\"\"";
+        let settings = parse(line).expect(line).metric_rules.settings().expect(line).expect("settings");
+        assert_eq!(settings.further, [r#"a="b,c""#, r#"d!="""#]);
+    }
+}

@@ -1,0 +1,85 @@
+//! The history of a metric of pods is asked for by the query of its rule, over all pods that a workload had, and so it is predicted.
+
+use anyhow::{Context as _, Result};
+use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use e2e::remote_write::{Labels, Receiver};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::feed::is_written;
+use super::shop::Shop;
+
+const DAY: i64 = 86_400;
+const MINUTE: i64 = 60;
+/// Pod, method, requests per second. The last two do not count.
+const SERIES: [(&str, &str, f64); 4] = [
+    ("web-6d5f7c-aaaaa", "GET", 12.0),
+    ("web-6d5f7c-bbbbb", "GET", 8.0),
+    ("web-6d5f7c-aaaaa", "POST", 5.0),
+    ("web-site-6d5f7c-aaaaa", "GET", 70.0),
+];
+
+#[tokio::test]
+async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<()> {
+    let shop = Shop::open("asked").await?;
+    write_history(&shop).await?;
+    shop.deploy("web", 2, "10m").await?;
+    shop.create::<EffectiveHorizontalPodAutoscaler>("web", &spec()).await?;
+
+    let namespace = &shop.0.namespace;
+    let matchers =
+        format!(r#"namespace!="",pod!="",method="GET",namespace="{namespace}",pod=~"web-[a-z0-9]+-[a-z0-9]{{5}}""#);
+    let expression = format!("sum(rate(http_requests_total{{{matchers}}}[2m]))");
+    let is_asked =
+        |it: &Value| it["spec"]["predictionMetrics"][0]["expressionQuery"]["expression"] == expression.as_str();
+    shop.when::<TimeSeriesPrediction>("ehpa-web", "it is asked for by the rule", is_asked).await?;
+
+    let is_ready = |it: &Value| it["status"]["predictionMetrics"][0]["ready"] == true && is_written(it, 20.0);
+    shop.when::<TimeSeriesPrediction>("ehpa-web", "it is predicted", is_ready).await?;
+    let is_scaled = |it: &Value| {
+        let external = &it["spec"]["metrics"][1]["external"];
+        external["metric"]["selector"]["matchLabels"]["resourceIdentifier"] == "pods.http_requests"
+            && external["target"]["averageValue"] == "10"
+    };
+    shop.when::<HorizontalPodAutoscaler>("ehpa-web", "it scales by what is predicted", is_scaled).await?;
+    Ok(())
+}
+
+/// The rule makes this metric from series of another name.
+fn spec() -> Value {
+    let metric = json!({"name": "http_requests", "selector": {"matchLabels": {"method": "GET"}}});
+    let target = json!({"type": "AverageValue", "averageValue": "10"});
+    let dsp = json!({"sampleInterval": "5m", "historyLength": "7d"});
+    json!({
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "minReplicas": 1,
+        "maxReplicas": 10,
+        "metrics": [{"type": "Pods", "pods": {"metric": metric, "target": target}}],
+        "prediction": {
+            "predictionWindowSeconds": 3600,
+            "predictionAlgorithm": {"algorithmType": "dsp", "dsp": dsp},
+        },
+    })
+}
+
+/// Three days of counters, and some minutes that are still to come.
+async fn write_history(shop: &Shop) -> Result<()> {
+    let sandbox = shop.0.sandbox()?;
+    let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+    let receiver = Receiver::new(&url, sandbox.authority())?;
+    let now = Timestamp::now().as_second();
+    let start = now - 3 * DAY;
+    for (pod, method, per_second) in SERIES {
+        let labels = Labels::from([
+            ("__name__", "http_requests_total"),
+            ("method", method),
+            ("namespace", shop.0.namespace.as_str()),
+            ("pod", pod),
+        ]);
+        let seconds = (start..now + 9 * MINUTE).step_by(MINUTE as usize);
+        receiver.write(labels, seconds.map(|second| (second, (second - start) as f64 * per_second))).await?;
+    }
+    Ok(())
+}
