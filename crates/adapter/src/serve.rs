@@ -53,6 +53,8 @@ pub const LIMITS: Limits = Limits {
     request_timeout: Duration::from_secs(15),
     // So that the API server's connections spread over the replicas again.
     connection_age: Duration::from_mins(5),
+    // The API server sends a line for each group of the user, and a directory may have put somebody into a thousand.
+    headers: 2048,
     // No body is read.
     body_bytes: 0,
 };

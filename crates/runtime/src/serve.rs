@@ -54,6 +54,8 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// Of one connection. After it the next answer is the last one; soon after that even a client that never reads has lost it.
     pub connection_age: Duration,
+    /// Lines of one request's headers, for which memory is taken with each request. Of HTTP/2, where bytes are counted, 256 bytes each.
+    pub headers: usize,
     /// Of a request body, where a handler extracts it.
     pub body_bytes: usize,
 }
@@ -68,6 +70,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
             connection_age: Duration::from_mins(10),
+            headers: 100,
             body_bytes: 1 << 20,
         }
     }
@@ -87,6 +90,9 @@ impl Limits {
 
 /// How long a connection that was asked to close may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Of one header, as HTTP/2 counts them.
+const HEADER_BYTES: usize = 256;
 
 /// Pause after the system refused to accept, which is mostly for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -258,14 +264,17 @@ impl Server {
     /// The protocol is known beforehand. Detecting it from the first bytes would wait for them without a limit.
     fn http(&self, protocol: Protocol) -> auto::Builder<TokioExecutor> {
         let mut builder = auto::Builder::new(TokioExecutor::new());
+        let header_bytes = u32::try_from(self.limits.headers.saturating_mul(HEADER_BYTES)).unwrap_or(u32::MAX);
         builder
             .http1()
             .timer(TokioTimer::new())
+            .max_headers(self.limits.headers)
             .header_read_timeout(self.limits.idle_timeout.max(self.limits.header_timeout));
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.limits.streams)
+            .max_header_list_size(header_bytes)
             .keep_alive_interval(self.limits.header_timeout)
             .keep_alive_timeout(self.limits.header_timeout);
         match protocol {

@@ -33,6 +33,7 @@ pub const LIMITS: Limits = Limits {
     idle_timeout: Duration::from_mins(3),
     request_timeout: Duration::from_secs(10),
     connection_age: Duration::from_hours(1),
+    headers: 100,
     body_bytes: body::LARGEST,
 };
 

@@ -129,20 +129,44 @@ async fn groups_and_all_else_that_the_proxy_says_reach_the_api_server() {
 #[tokio::test]
 async fn headers_of_http_2_are_the_same_in_small_letters() {
     let stage = Stage::new(&[]).await;
+    let request = http::Request::get(format!("https://localhost{QUEUE}"))
+        .header("x-remote-user", "joe")
+        .header("x-remote-group", "a")
+        .header("x-remote-group", "b");
+    assert_eq!(ask_by_http2(&stage, request).await, 403);
+    let groups = ["a", "b", "system:authenticated"].map(str::to_owned).to_vec();
+    assert_eq!(taken_for(&stage), ("joe".to_owned(), groups));
+}
+
+#[tokio::test]
+async fn whoever_is_in_a_thousand_groups_is_asked_about_with_all_of_them() {
+    let stage = Stage::new(&[]).await;
+    let groups: Vec<String> = (0..1015).map(|number| format!("CN=a group of the directory,OU={number:040}")).collect();
+    let mut expected = groups.clone();
+    expected.push("system:authenticated".to_owned());
+    let mut said = vec!["X-Remote-User: joe".to_owned()];
+    said.extend(groups.iter().map(|group| format!("X-Remote-Group: {group}")));
+    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    assert_eq!(stage.proxy().await.queue(&said).await, 403);
+    assert_eq!(taken_for(&stage), ("joe".to_owned(), expected.clone()));
+    let mut request = http::Request::get(format!("https://localhost{QUEUE}")).header("x-remote-user", "jane");
+    for group in &groups {
+        request = request.header("x-remote-group", group);
+    }
+    assert_eq!(ask_by_http2(&stage, request).await, 403);
+    assert_eq!(taken_for(&stage), ("jane".to_owned(), expected));
+}
+
+/// The code of the answer to a front proxy's question.
+async fn ask_by_http2(stage: &Stage, request: http::request::Builder) -> u16 {
     let identity = stage.proxies.client("front-proxy-client");
     let stream = TokioIo::new(stage.open(Some(&identity), b"h2").await);
     let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
     let running = tokio::spawn(connection);
-    let request = http::Request::get(format!("https://localhost{QUEUE}"))
-        .header("x-remote-user", "joe")
-        .header("x-remote-group", "a")
-        .header("x-remote-group", "b")
-        .body(Empty::<hyper::body::Bytes>::new());
-    let response = sender.send_request(request.unwrap()).await.unwrap();
-    assert_eq!(response.status(), 403);
-    let groups = ["a", "b", "system:authenticated"].map(str::to_owned).to_vec();
-    assert_eq!(taken_for(&stage), ("joe".to_owned(), groups));
+    let request = request.body(Empty::<hyper::body::Bytes>::new()).unwrap();
+    let code = sender.send_request(request).await.unwrap().status().as_u16();
     running.abort();
+    code
 }
 
 #[tokio::test]

@@ -82,6 +82,24 @@ async fn a_handler_that_takes_too_long_is_answered_for() {
 }
 
 #[tokio::test]
+async fn a_request_may_have_as_many_headers_as_it_is_given() {
+    for (lines, expected) in [(99, "HTTP/1.1 200"), (101, "HTTP/1.1 431"), (300, "HTTP/1.1 431")] {
+        check_headers(limits(), lines, expected).await;
+    }
+    let more = Limits { headers: 2000, ..limits() };
+    for (lines, expected) in [(2000, "HTTP/1.1 200"), (2001, "HTTP/1.1 431")] {
+        check_headers(more, lines, expected).await;
+    }
+}
+
+async fn check_headers(limits: Limits, lines: usize, expected: &str) {
+    let running = Running::start(hello(), limits).await;
+    let text = format!("GET / HTTP/1.1\r\nconnection: close\r\n{}\r\n", "x-group: a\r\n".repeat(lines - 1));
+    let text = answer(running.send(&text).await).await;
+    assert!(text.starts_with(expected), "{lines}: {text}");
+}
+
+#[tokio::test]
 async fn an_idle_connection_may_stay_longer_than_one_that_never_asked() {
     let patient = Limits { idle_timeout: Duration::from_mins(5), ..limits() };
     let running = Running::start(hello(), patient).await;
@@ -125,6 +143,7 @@ const PATIENT: Limits = {
         idle_timeout: long,
         request_timeout: long,
         connection_age: long,
+        headers: 100,
         body_bytes: 0,
     }
 };
