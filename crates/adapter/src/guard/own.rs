@@ -95,7 +95,11 @@ impl Own {
             ("group-headers", requestheader_group_headers),
             ("extra-headers-prefix", requestheader_extra_headers_prefix),
         ];
-        let entry = |(key, list): (&str, Vec<String>)| (format!("{PROXY}{key}"), serde_json::json!(list).to_string());
+        let entry = |(key, mut list): (&str, Vec<String>)| {
+            // A flag with nothing behind it is a list of one empty name, and means none.
+            list.retain(|name| !name.is_empty());
+            (format!("{PROXY}{key}"), serde_json::json!(list).to_string())
+        };
         Self {
             clients: client_ca_file,
             proxies: requestheader_client_ca_file,
@@ -198,6 +202,21 @@ mod tests {
             &["--requestheader-client-ca-file=a", "--client-ca-file=b"],
             &["client-ca-file file", map[1], own[0], own[1]],
         );
+    }
+
+    #[test]
+    fn a_flag_with_nothing_behind_it_names_nobody() {
+        let entries = |words: &[&str]| {
+            let mut own = Own::new(Flags::parse_from(std::iter::once(&"adapter").chain(words)).trust);
+            own.about_proxies.remove("requestheader-allowed-names")
+        };
+        for (words, expected) in [
+            (&[][..], "[]"),
+            (&["--requestheader-allowed-names="], "[]"),
+            (&["--requestheader-allowed-names=a,,b"], r#"["a","b"]"#),
+        ] {
+            assert_eq!(entries(words).as_deref(), Some(expected), "{words:?}");
+        }
     }
 
     #[test]

@@ -120,11 +120,7 @@ fn find(trust: &Trust, chain: &PeerCertificates, at: UnixTime) -> Finding {
     let is_front_proxy = trust.front_proxy.as_ref().map(|proxy| {
         proxy.authorities.vouch_for(chain, at).map_err(NotProxy::Chain)?;
         let name = &subject.as_ref().map_err(|error| NotProxy::Unreadable(error.clone()))?.common_name;
-        if proxy.allowed_names.is_empty() || proxy.allowed_names.contains(name) {
-            Ok(())
-        } else {
-            Err(NotProxy::Name(name.clone()))
-        }
+        if proxy.allows(name) { Ok(()) } else { Err(NotProxy::Name(name.clone())) }
     });
     let is_client = trust.clients.as_ref().map(|clients| clients.vouch_for(chain, at));
     // What cannot be read has ended: it is looked at again each time.

@@ -27,7 +27,7 @@ pub(super) struct Trust {
 pub(super) struct FrontProxy {
     /// Who signs its certificates.
     pub(super) authorities: Authorities,
-    /// The common names that it may have; any if there are none.
+    /// The common names that it may have; any if there are none. An empty one is nobody's.
     pub(super) allowed_names: Vec<String>,
     /// Headers with the name of the user.
     pub(super) username_headers: Vec<HeaderName>,
@@ -117,7 +117,7 @@ fn front_proxy(data: &Data) -> Result<Option<FrontProxy>, TrustError> {
         username_headers: headers(data, USERNAME_HEADERS)?,
         uid_headers: headers(data, UID_HEADERS)?,
         group_headers: headers(data, GROUP_HEADERS)?,
-        extra_prefixes: list(data, EXTRA_PREFIXES)?.iter().map(|prefix| prefix.to_ascii_lowercase()).collect(),
+        extra_prefixes: names(data, EXTRA_PREFIXES)?.iter().map(|prefix| prefix.to_ascii_lowercase()).collect(),
     }))
 }
 
@@ -126,16 +126,28 @@ fn authorities(data: &Data, key: &'static str) -> Result<Option<Authorities>, Tr
     Authorities::read(pem).map(Some).map_err(|error| TrustError::Bundle { key, error })
 }
 
+impl FrontProxy {
+    /// Whether it may have this common name.
+    pub(super) fn allows(&self, name: &str) -> bool {
+        self.allowed_names.is_empty() || !name.is_empty() && self.allowed_names.iter().any(|allowed| allowed == name)
+    }
+}
+
+/// Empty ones among them are kept: a list of nothing else is not an empty list, which allows anything.
 fn list(data: &Data, key: &'static str) -> Result<Vec<String>, TrustError> {
     let Some(text) = data.get(key).filter(|text| !text.trim().is_empty()) else { return Ok(Vec::new()) };
     let names: Option<Vec<String>> = serde_json::from_str(text).map_err(|error| TrustError::List { key, error })?;
-    // An empty name would be a prefix of every header, and allow a certificate without a name.
-    Ok(names.unwrap_or_default().into_iter().filter(|name| !name.is_empty()).collect())
+    Ok(names.unwrap_or_default())
+}
+
+/// Those that are not empty: an empty one would be a prefix of every header.
+fn names(data: &Data, key: &'static str) -> Result<Vec<String>, TrustError> {
+    Ok(list(data, key)?.into_iter().filter(|name| !name.is_empty()).collect())
 }
 
 fn headers(data: &Data, key: &'static str) -> Result<Vec<HeaderName>, TrustError> {
     let name = |name: String| HeaderName::from_bytes(name.as_bytes()).map_err(|_| TrustError::Header { key, name });
-    list(data, key)?.into_iter().map(name).collect()
+    names(data, key)?.into_iter().map(name).collect()
 }
 
 #[cfg(test)]
@@ -192,6 +204,25 @@ mod tests {
         assert!(warnings.iter().any(|warning| warning.contains("can claim to be anybody")), "{warnings:?}");
         let named = [both[0], both[1], (ALLOWED_NAMES, r#"["proxy"]"#)];
         assert_eq!(Trust::read(data(&named), 0).unwrap().warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_empty_name_in_the_list_allows_nobody() {
+        let proxy = authority();
+        for (list, allowed, refused) in [
+            (r#"[""]"#, &[][..], &["", "proxy"][..]),
+            (r#"["", "proxy"]"#, &["proxy"], &["", "other"]),
+            (r#"["proxy"]"#, &["proxy"], &["", "other"]),
+            ("[]", &["", "proxy"], &[]),
+            ("null", &["", "proxy"], &[]),
+            ("", &["", "proxy"], &[]),
+        ] {
+            let trust = Trust::read(data(&[(PROXY_CA, &proxy), (ALLOWED_NAMES, list)]), 0).unwrap();
+            let proxy = trust.front_proxy.unwrap();
+            for (names, expected) in [(allowed, true), (refused, false)] {
+                assert!(names.iter().all(|name| proxy.allows(name) == expected), "{list}: {names:?}");
+            }
+        }
     }
 
     #[test]
