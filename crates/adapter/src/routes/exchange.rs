@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::external_metrics::ExternalMetricValue;
+use model::Quantity;
 
 use crate::answer::{ExternalValue, MilliValue};
 use crate::ask::ExternalAsk;
@@ -11,8 +12,6 @@ use crate::ask::ExternalAsk;
 pub(super) const MOST_BYTES: usize = 1 << 20;
 /// Of one answer.
 const MOST_VALUES: usize = 1000;
-/// What becomes of no number, and of infinity, in providers written in Go, prometheus-adapter among them. Zero would be wrong.
-const NO_NUMBER: i64 = i64::MIN;
 /// Of what another provider says about itself: the autoscaler shows it in an event.
 const MOST_CHARACTERS: usize = 200;
 
@@ -76,8 +75,8 @@ pub(super) fn values(ask: &ExternalAsk, items: Vec<ExternalMetricValue>) -> Resu
 
 fn value(ask: &ExternalAsk, item: ExternalMetricValue) -> Result<ExternalValue, ExchangeError> {
     let ExternalMetricValue { metric_name, metric_labels, timestamp, window, value } = item;
-    let milli = value.ok_or_else(|| ExchangeError::Nonsense("a value is no quantity".to_owned()))?.milli_value();
-    if milli == NO_NUMBER {
+    let quantity = value.ok_or_else(|| ExchangeError::Nonsense("a value is no quantity".to_owned()))?;
+    if is_no_number(&quantity) {
         return Err(ExchangeError::NoValue("one is not a number".to_owned()));
     }
     Ok(ExternalValue {
@@ -85,8 +84,14 @@ fn value(ask: &ExternalAsk, item: ExternalMetricValue) -> Result<ExternalValue, 
         labels: metric_labels,
         at: timestamp.0,
         window_seconds: window.and_then(|seconds| u32::try_from(seconds).ok()),
-        value: MilliValue::from_milli(milli),
+        value: MilliValue::from_milli(quantity.milli_value()),
     })
+}
+
+/// What becomes of no number, and of infinity, in providers written in Go, prometheus-adapter and KEDA among them: the smallest count of thousandths on
+/// amd64, and of infinity the largest on arm64. There, no number becomes 0, which cannot be told from one that is.
+fn is_no_number(quantity: &Quantity) -> bool {
+    quantity.milli_value() == i64::MIN || *quantity == Quantity::from_milli(i64::MAX)
 }
 
 /// So much of what another provider says as people are shown.
