@@ -79,6 +79,8 @@ fn predicted<'a>(
     let selector = &ask.metric_selector;
     let here = view.expected.starting_at(cluster::ObjectKey::new(namespace, ""));
     let here = here.take_while(|prediction| prediction.key.namespace == namespace);
+    // One of a workload elsewhere would tell of that one to whoever may read here.
+    let here = here.filter(|prediction| prediction.target.namespace == namespace);
     let mut found = here.filter(|prediction| selector.matches(&prediction.labels)).filter_map(|prediction| {
         let metric = prediction.metrics.iter().find(|metric| &*metric.identifier == IDENTIFIER)?;
         Some((&**prediction, metric))

@@ -247,6 +247,17 @@ fn nothing_is_told_of_workloads_in_other_namespaces() {
 }
 
 #[test]
+fn nothing_is_shared_out_of_workloads_in_other_namespaces() {
+    let mut view = shop();
+    let bank = WorkloadRef { namespace: "bank".to_owned(), ..workload("Deployment", "web") };
+    view.expected.apply(Arc::new(prediction("spy", bank, &[("resource.cpu", 7.0)], 0)));
+    let selector = "autoscaling.crane.io/effective-hpa-uid=spy";
+    let found = custom(view, "crane_pod_cpu_usage", "pods", Subject::Selected(Selector::everything()), selector);
+    let why = "there is no TimeSeriesPrediction of resource.cpu that matches the selector";
+    assert_eq!(found, Err(format!("the server could not find the metric crane_pod_cpu_usage: {why}")));
+}
+
+#[test]
 fn other_metrics_are_left_to_others() {
     assert_eq!(external(shop(), "http_requests", ""), Ok(None));
     assert_eq!(custom(shop(), "http_requests", "pods", Subject::Selected(Selector::everything()), ""), Ok(None));
