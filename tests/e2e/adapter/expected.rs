@@ -54,6 +54,7 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     let closed = json!([{"name": "later", "start": daily(&utc().checked_add(10.hours())?), "end": daily(&utc().checked_add(12.hours())?), "targetReplicas": 6}]);
     let mut alone = spec("alone", "Auto", &closed);
     alone["metrics"] = json!([]);
+    alone["maxReplicas"] = json!(20);
     shop.deploy("alone", 3, "20m").await?;
     shop.create::<EffectiveHorizontalPodAutoscaler>("alone", &alone).await?;
 
@@ -74,10 +75,22 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
 
     let is_asked = |it: &Value| it["status"]["currentMetrics"][0]["external"]["current"]["averageValue"] == "1";
     shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what is there is what is wanted", is_asked).await?;
-    shop.patch::<Deployment>("alone", &json!({"spec": {"replicas": 5}})).await?;
-    let has_five = |it: &Value| it["status"]["currentReplicas"] == 5 && it["status"]["desiredReplicas"] == 5;
-    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what somebody did is what is wanted", has_five).await?;
-    for (name, replicas, generation) in [("seen", 2, 1), ("alone", 5, 2)] {
+    shop.patch::<Deployment>("alone", &json!({"spec": {"replicas": 10}})).await?;
+    let has_ten = |it: &Value| it["status"]["currentReplicas"] == 10 && it["status"]["desiredReplicas"] == 10;
+    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what somebody did is what is wanted", has_ten).await?;
+    // A rollout that makes one pod more, which no node takes, and gets no further.
+    let rollout = json!({"spec": {
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        "template": {"spec": {"nodeSelector": {"there": "is-none"}}},
+    }});
+    shop.patch::<Deployment>("alone", &rollout).await?;
+    let waits = |it: &Value| {
+        let conditions = it["status"]["conditions"].as_array().into_iter().flatten();
+        let messages: Vec<_> = conditions.filter_map(|condition| condition["message"].as_str()).collect();
+        messages.iter().any(|message| message.contains("11 of 10 replicas are there"))
+    };
+    shop.when::<HorizontalPodAutoscaler>("ehpa-alone", "what a rollout adds is not wanted", waits).await?;
+    for (name, replicas, generation) in [("seen", 2, 1), ("alone", 10, 3)] {
         let untouched = shop.scaled(name, "it is there", |_| true).await?;
         let found = (&untouched["spec"]["replicas"], &untouched["metadata"]["generation"]);
         assert_eq!(found, (&json!(replicas), &json!(generation)), "{name}");

@@ -1,11 +1,15 @@
 //! How many replicas workloads are configured to have, asked of the API server at the moment. The autoscaler has just read that too, so an older
 //! answer, such as one from a watch that lags, would undo what somebody did in between.
+//!
+//! It holds the answer against the pods that are there, and sets the workload to their number where the two are within its tolerance: ten of eleven
+//! in the middle of a rollout become eleven. No answer says ten to it then, so there is none until both are the same.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::WellKnown;
 use futures::future::join_all;
+use k8s_openapi::api::autoscaling::v1::Scale;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
@@ -45,7 +49,7 @@ impl Sizes {
 
     async fn one(&self, target: &WorkloadRef) -> Result<i32, String> {
         match timeout(PATIENCE, self.read(target)).await {
-            Ok(Ok(replicas)) => Ok(replicas),
+            Ok(Ok(scale)) => settled(&scale),
             Ok(Err(Error::Api(status))) => Err(status.message.clone()),
             Ok(Err(error)) => {
                 tracing::debug!(%target, %error, "cannot read the size of a workload");
@@ -55,16 +59,14 @@ impl Sizes {
         }
     }
 
-    async fn read(&self, target: &WorkloadRef) -> Result<i32, Error> {
+    async fn read(&self, target: &WorkloadRef) -> Result<Scale, Error> {
         let _place = self.places.acquire().await;
         let resource = match well_known(target) {
             Some(resource) => resource,
             None => pinned_kind(&self.client, &of_kind(target)).await?.0,
         };
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &target.namespace, &resource);
-        let scale = api.get_scale(&target.name).await?;
-        // The API server leaves zero out.
-        Ok(scale.spec.and_then(|spec| spec.replicas).unwrap_or_default())
+        api.get_scale(&target.name).await
     }
 }
 
@@ -72,6 +74,14 @@ impl std::fmt::Debug for Sizes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sizes").finish_non_exhaustive()
     }
+}
+
+/// The size, once so many pods are there.
+fn settled(scale: &Scale) -> Result<i32, String> {
+    // The API server leaves zero out.
+    let wanted = scale.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or_default();
+    let there = scale.status.as_ref().map(|status| status.replicas).unwrap_or_default();
+    if there == wanted { Ok(wanted) } else { Err(format!("{there} of {wanted} replicas are there")) }
 }
 
 /// The resource of a kind that everybody knows, in the version that there is.

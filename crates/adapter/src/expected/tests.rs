@@ -1,5 +1,7 @@
 //! Whole questions against a cluster of a few objects.
 
+mod keeps;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use model::{Labels, Selector, WorkloadRef};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Expected;
@@ -159,7 +161,21 @@ fn wait<T>(answer: impl Future<Output = T>) -> T {
     runtime.block_on(answer)
 }
 
-/// Says that the Deployment `web` and the Rollout `web` of the shop have eight replicas by now, and knows nothing else.
+/// Both sizes of a workload.
+fn scale(name: &str, wanted: i32, there: i32) -> (u16, Value) {
+    let metadata = json!({"name": name, "namespace": "shop"});
+    (200, json!({"metadata": metadata, "spec": {"replicas": wanted}, "status": {"replicas": there}}))
+}
+
+/// The sizes of a Deployment that is called after them.
+fn sized(path: &str) -> Option<(u16, Value)> {
+    let name = path.strip_prefix("/apis/apps/v1/namespaces/shop/deployments/")?.strip_suffix("/scale")?;
+    let (wanted, there) = name.strip_prefix("size-")?.split_once('-')?;
+    Some(scale(name, wanted.parse().ok()?, there.parse().ok()?))
+}
+
+/// Says that the Deployment `web` and the Rollout `web` of the shop have eight replicas by now, that the Deployment `size-10-11` should have ten and
+/// has eleven, and so on, and knows nothing else.
 fn api_server() -> Client {
     let answer = async |request: http::Request<Body>| {
         let (code, body) = match request.uri().path() {
@@ -171,10 +187,10 @@ fn api_server() -> Client {
                 }),
             ),
             "/apis/apps/v1/namespaces/shop/deployments/web/scale"
-            | "/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/web/scale" => {
-                (200, json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": 8}}))
-            }
-            _ => (404, json!({"kind": "Status", "status": "Failure", "message": "it is not there", "code": 404})),
+            | "/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/web/scale" => scale("web", 8, 8),
+            path => sized(path).unwrap_or_else(|| {
+                (404, json!({"kind": "Status", "status": "Failure", "message": "it is not there", "code": 404}))
+            }),
         };
         let response = http::Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
         Ok::<_, std::convert::Infallible>(response.expect("a response"))

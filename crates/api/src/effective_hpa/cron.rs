@@ -34,7 +34,8 @@ pub struct CronSpec {
     #[schemars(length(max = 253), regex(pattern = CRON))]
     pub end: String,
 
-    /// How many replicas there are at least while the window is open.
+    /// How many replicas there are at least while the window is open. The HorizontalPodAutoscaler changes nothing while the number of pods
+    /// is within its tolerance of this, a tenth unless behavior or the cluster says otherwise: 100 replicas stay 100 in a window for 105.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub target_replicas: i32,

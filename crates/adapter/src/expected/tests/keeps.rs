@@ -1,0 +1,54 @@
+//! A workload that keeps what it has keeps it under a real autoscaler, which reads both sizes of the workload itself.
+
+use jiff::SignedDuration;
+use scaling::hpa::{
+    Metric, MetricError, ReadinessDelays, Reading, Tolerance, TotalTarget, Workload, combine, forced_replicas,
+};
+
+use super::{cron, external, now, shop, timetable};
+
+/// What the adapter says of a workload of this size outside all windows: thousandths, or why nothing.
+fn answer(wanted: i32, there: i32) -> Result<i64, String> {
+    let name = format!("size-{wanted}-{there}");
+    let mut view = shop();
+    let closed = cron("0 13 * * *", "0 17 * * *", 9);
+    view.timetables.apply(std::sync::Arc::new(timetable(&name, "Deployment", vec![closed], false)));
+    let selector = format!("targetKind=Deployment,targetName={name},resourceIdentifier=cron");
+    let values = external(view, "crane_autoscaling_cron", &selector)?.expect("it is ours");
+    Ok(values.iter().map(|value| value.parse::<i64>().expect("whole replicas") * 1000).sum())
+}
+
+/// How many replicas the autoscaler sets.
+fn set(wanted: i32, there: i32) -> i32 {
+    let workload = Workload {
+        pods: &[],
+        spec_replicas: wanted,
+        status_replicas: there,
+        tolerance: Tolerance::default(),
+        delays: ReadinessDelays { cpu_initialization: SignedDuration::ZERO, initial_readiness: SignedDuration::ZERO },
+        now: now(),
+    };
+    let metric = Metric::External {
+        name: "crane_autoscaling_cron".to_owned(),
+        selector: None,
+        target: TotalTarget::AverageMilli(1000),
+    };
+    let proposal = answer(wanted, there)
+        .map_err(MetricError::Unavailable)
+        .and_then(|milli| workload.propose(&metric, Reading::External(&[milli])));
+    assert_eq!(forced_replicas(wanted, 2, 1000), None);
+    combine(wanted, &[proposal]).replicas.unwrap_or(wanted)
+}
+
+#[test]
+fn a_workload_keeps_its_size_while_another_number_of_pods_is_there() {
+    for wanted in [2, 8, 10, 21, 105, 999] {
+        for there in (wanted - wanted / 7 - 1)..=(wanted + wanted / 7 + 1) {
+            assert_eq!(set(wanted, there), wanted, "{there} of {wanted}");
+        }
+    }
+    assert_eq!(answer(10, 10), Ok(10_000));
+    let why = "the server could not find the metric crane_autoscaling_cron: no window is open, Deployment shop/size-10-11 keeps its \
+               replicas: 11 of 10 replicas are there";
+    assert_eq!(answer(10, 11), Err(why.to_owned()));
+}
