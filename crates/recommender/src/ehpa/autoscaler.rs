@@ -14,17 +14,20 @@ use serde::de::DeserializeOwned;
 
 use super::{Seen, names};
 
-/// The autoscaler with these metrics, under the name of one that is taken over if there is one.
+/// The autoscaler with these metrics, or else with those that it has, under the name of the one that is there if there is one.
 pub(super) fn autoscaler(
     seen: &Seen,
-    metrics: &[MetricSpec],
-    taken_over: Option<&HorizontalPodAutoscaler>,
+    metrics: Option<&[MetricSpec]>,
+    existing: Option<&HorizontalPodAutoscaler>,
 ) -> Result<HorizontalPodAutoscaler, serde_json::Error> {
     let spec = &seen.object.spec;
-    let metrics: Vec<NativeMetric> = metrics.iter().map(native).collect::<Result<_, _>>()?;
+    let metrics: Vec<NativeMetric> = match metrics {
+        Some(metrics) => metrics.iter().map(native).collect::<Result<_, _>>()?,
+        None => existing.and_then(|existing| existing.spec.metrics.clone()).unwrap_or_default(),
+    };
     let behavior: Option<HorizontalPodAutoscalerBehavior> = spec.behavior.as_ref().map(native).transpose()?;
     let mut metadata = names::metadata(seen.object, seen.propagation);
-    if let Some(existing) = taken_over {
+    if let Some(existing) = existing {
         metadata.name.clone_from(&existing.metadata.name);
     }
     let spec = HorizontalPodAutoscalerSpec {

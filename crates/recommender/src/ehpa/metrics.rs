@@ -18,8 +18,9 @@ use super::{Problem, Seen, average, crons, forecast, names};
 /// So long a workload keeps its size for a prediction that does not follow from its history any more.
 const HOLDS_STILL: SignedDuration = SignedDuration::from_hours(1);
 
-/// All metrics of the autoscaler, and what cannot be had.
-pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
+/// All metrics of the autoscaler, and what cannot be had. No metrics: nothing that the workload is to be scaled by can be understood. An autoscaler
+/// without any would be scaled by 80 % CPU, which is the server's default and nobody's wish.
+pub(super) fn metrics(seen: &Seen) -> (Option<Vec<MetricSpec>>, Vec<Problem>) {
     let (object, mut problems) = (seen.object, Vec::new());
     let mut metrics = object.spec.metrics.clone();
     for (predictable, _) in forecast::predicted(seen).0 {
@@ -42,7 +43,13 @@ pub(super) fn metrics(seen: &Seen) -> (Vec<MetricSpec>, Vec<Problem>) {
     }
     problems.extend(problem);
     problems.extend(crons::holiday_problem(object));
-    (metrics, problems)
+    let is_lost = metrics.is_empty() && !object.spec.crons.is_empty();
+    if !is_lost {
+        return (Some(metrics), problems);
+    }
+    let message = "there is nothing else to scale by, so no HorizontalPodAutoscaler is made or taken over, and its own keeps its metrics";
+    problems.push(Problem::new("NothingToScaleBy", message));
+    (None, problems)
 }
 
 /// Whether there is exactly one series for the whole window; or there was, and nothing reaches as far now. Then the adapter says

@@ -2,7 +2,7 @@
 //!
 //! A prediction that cannot be made never keeps the autoscaler from being made, as it does in Crane.
 
-use api::effective_hpa::ScaleStrategy;
+use api::effective_hpa::{MetricSpec, ScaleStrategy};
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -52,8 +52,9 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
         return Plan { scale_to, problems, ..Plan::default() };
     }
     let (metrics, mut problems) = metrics::metrics(seen);
-    let (autoscaler, adopts) = match wanted_autoscaler(seen, &metrics) {
-        Ok((autoscaler, adopts)) => (Some(autoscaler), adopts),
+    let (autoscaler, adopts) = match wanted_autoscaler(seen, metrics.as_deref()) {
+        Ok(Some((autoscaler, adopts))) => (Some(autoscaler), adopts),
+        Ok(None) => (None, false),
         Err(problem) => {
             problems.insert(0, problem);
             (None, false)
@@ -74,10 +75,11 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
     }
 }
 
+/// The autoscaler, and whether it is somebody else's until now. None is made or taken over without metrics; its own goes on by those that it has.
 fn wanted_autoscaler(
     seen: &Seen,
-    metrics: &[api::effective_hpa::MetricSpec],
-) -> Result<(HorizontalPodAutoscaler, bool), Problem> {
+    metrics: Option<&[MetricSpec]>,
+) -> Result<Option<(HorizontalPodAutoscaler, bool)>, Problem> {
     let (existing, adopts) = match find(seen) {
         Found::Own(own) => (Some(own), false),
         Found::Adopted(other) => (Some(other), true),
@@ -90,9 +92,12 @@ fn wanted_autoscaler(
             (None, false)
         }
     };
+    if metrics.is_none() && (existing.is_none() || adopts) {
+        return Ok(None);
+    }
     let object = autoscaler::autoscaler(seen, metrics, existing)
         .map_err(|error| Problem::new("FailedReconcileHPA", error.to_string()))?;
-    Ok((object, adopts))
+    Ok(Some((object, adopts)))
 }
 
 fn wish<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Wish<T> {

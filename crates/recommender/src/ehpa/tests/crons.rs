@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, autoscaler, external, reasons};
+use super::stage::{Stage, autoscaler, external, native, owner, reasons, resource};
 use crate::ehpa::plan::Wish;
 
 #[test]
@@ -22,10 +22,12 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
     };
     let metric = json!([external("crane_autoscaling_cron", "cron", "1")]);
     check(&crons("Local", "night"), &metric, "");
+    let also = |crons: Value| json!({"prediction": null, "crons": crons["crons"]});
+    let cpu = json!([resource("cpu", &json!({"type": "Utilization", "averageUtilization": 50}))]);
     let zone = "crons[0] (day): timezone: the time zone \"Mars/Olympus\" is not known";
-    check(&crons("Mars/Olympus", "night"), &Value::Null, zone);
+    check(&also(crons("Mars/Olympus", "night")), &cpu, zone);
     let twice = "crons[1] (DAY): another one has the same name, but for its case, and the same times";
-    check(&crons("UTC", "DAY"), &Value::Null, twice);
+    check(&also(crons("UTC", "DAY")), &cpu, twice);
 
     // A mistake in windows that are scaled by takes nothing away.
     let own = autoscaler(&Stage::new(&crons("UTC", "night")).plan());
@@ -33,6 +35,41 @@ fn crons_are_one_metric_and_one_that_is_not_understood_is_said_to_be() {
     assert_eq!((&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)), (&metric, vec!["InvalidCron"]));
     let plan = Stage::new(&json!({"metrics": []})).autoscaler(own).plan();
     assert_eq!((&autoscaler(&plan)["spec"]["metrics"], reasons(&plan)), (&Value::Null, vec![]));
+}
+
+#[test]
+fn where_all_that_a_workload_is_scaled_by_is_not_understood_nothing_else_takes_its_place() {
+    let wrong = |strategy: &str| {
+        let cron = json!({"timezone": "Mars/Olympus", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80});
+        Stage::new(&json!({"metrics": [], "crons": [cron], "scaleStrategy": strategy, "maxReplicas": 30}))
+    };
+    for strategy in ["Auto", "Preview"] {
+        let plan = wrong(strategy).plan();
+        let found = (plan.autoscaler.is_none(), plan.substitute.clone(), reasons(&plan));
+        assert_eq!(found, (true, Wish::Leave, vec!["InvalidCron", "NothingToScaleBy"]), "{strategy}: none is made");
+    }
+    let cpu = json!([resource("cpu", &json!({"type": "Utilization", "averageUtilization": 70}))]);
+    let working = |extra: &Value| {
+        let mut there = native("theirs", extra);
+        there["spec"]["metrics"] = cpu.clone();
+        there
+    };
+    let plan = wrong("Auto").autoscaler(working(&json!({}))).plan();
+    assert_eq!(
+        (plan.autoscaler.is_none(), plan.adopts, reasons(&plan)),
+        (true, false, vec!["InvalidCron", "NothingToScaleBy"])
+    );
+    // Its own goes on by what it has.
+    let own = working(&json!({"ownerReferences": owner("u1")}));
+    for strategy in ["Auto", "Preview"] {
+        let plan = wrong(strategy).autoscaler(own.clone()).plan();
+        let spec = &autoscaler(&plan)["spec"];
+        assert_eq!((&spec["metrics"], &spec["maxReplicas"]), (&cpu, &json!(30)), "{strategy}");
+        assert_eq!(
+            (matches!(plan.substitute, Wish::Have(_)), reasons(&plan)),
+            (strategy == "Preview", vec!["InvalidCron", "NothingToScaleBy"])
+        );
+    }
 }
 
 #[test]
