@@ -57,6 +57,22 @@ fn a_window_opens_at_the_change_when_its_time_is_left_out_and_stays_closed_befor
 }
 
 #[test]
+fn a_window_that_a_change_of_clocks_leaves_out_is_not_open_the_day_before() {
+    let (new_york, berlin) = ("America/New_York", "Europe/Berlin");
+    let hour = |zone| window(zone, "0 2 * * *", "0 3 * * *");
+    check(&hour(new_york), new_york, date(2026, 3, 7), 2, &[("09 02:00 EDT", true), ("09 03:00 EDT", false)]);
+    check(&hour(berlin), berlin, date(2026, 3, 28), 2, &[("30 02:00 CEST", true), ("30 03:00 CEST", false)]);
+    let minutes = window(new_york, "10 2 * * *", "40 2 * * *");
+    check(&minutes, new_york, date(2026, 3, 7), 2, &[("09 02:10 EDT", true), ("09 02:40 EDT", false)]);
+    // What is closed in between alone stays open, and what opens when it closes does.
+    let but_for_minutes = window(new_york, "40 2 * * *", "10 2 * * *");
+    check(&but_for_minutes, new_york, date(2026, 3, 7), 2, &[("09 02:10 EDT", false), ("09 02:40 EDT", true)]);
+    let always = window(new_york, "30 2 * * *", "30 2 * * *");
+    check(&always, new_york, date(2026, 3, 7), 2, &[]);
+    assert!(always.is_open("2026-03-07T17:00:00Z".parse().expect("a time")));
+}
+
+#[test]
 fn a_window_opens_and_closes_once_when_its_times_come_twice() {
     let early = window("America/New_York", "30 1 * * *", "0 5 * * *");
     let expected = [("01 01:30 EDT", true), ("01 05:00 EST", false)];
@@ -166,7 +182,42 @@ fn by_walking(fields: &[String; 3], zone: &TimeZone, after: Timestamp, until: Ti
     None
 }
 
+/// Days on which clocks are changed, forward and back.
+const CHANGES: [(&str, Date); 8] = [
+    ("America/New_York", date(2026, 3, 8)),
+    ("America/New_York", date(2026, 11, 1)),
+    ("Europe/Berlin", date(2026, 3, 29)),
+    ("Europe/Berlin", date(2026, 10, 25)),
+    ("Australia/Lord_Howe", date(2026, 10, 4)),
+    ("Australia/Lord_Howe", date(2026, 4, 5)),
+    ("America/Sao_Paulo", date(2018, 11, 4)),
+    ("America/Sao_Paulo", date(2019, 2, 17)),
+];
+
 proptest! {
+    #[test]
+    fn a_daily_window_follows_a_clock_that_never_runs_back(
+        change in prop::sample::select(&CHANGES),
+        // Tens of minutes from midnight on.
+        start in 0..30_i64,
+        end in 0..30_i64,
+    ) {
+        let (name, day) = change;
+        let zone = time_zone(name).expect("a zone");
+        let cron = |tens: i64| format!("{} {} * * *", tens % 6 * 10, tens / 6);
+        let window = window(name, &cron(start), &cron(end));
+        let mut now = zone.to_timestamp(day.yesterday().expect("a day").at(12, 0, 0, 0)).expect("a time");
+        let until = zone.to_timestamp(day.tomorrow().expect("a day").at(12, 0, 0, 0)).expect("a time");
+        let mut clock = zone.to_datetime(now);
+        while now < until {
+            clock = clock.max(zone.to_datetime(now));
+            let tens = i64::from(clock.hour()) * 6 + i64::from(clock.minute()) / 10;
+            let expected = if start < end { (start..end).contains(&tens) } else { !(end..start).contains(&tens) };
+            prop_assert_eq!(window.is_open(now), expected, "{} to {} at {}", cron(start), cron(end), now);
+            now += SignedDuration::from_mins(10);
+        }
+    }
+
     #[test]
     fn the_next_time_is_the_one_that_walking_by_the_minute_finds(
         minute in field(0, 59),

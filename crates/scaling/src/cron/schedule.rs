@@ -10,7 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
 use super::fields::{DAY_OF_MONTH, DAY_OF_WEEK, Field, HOUR, MINUTE, MONTH};
-use super::{occurrence, window};
+use super::occurrence::{self, Occurrence};
+use super::window;
 
 /// When something happens again and again.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,12 +80,17 @@ impl FromStr for Schedule {
 impl Schedule {
     /// When it comes next, strictly after this time; none when not within five years. `zone` is used unless it has one of its own.
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        self.next_occurrence(after, zone).map(|next| next.at)
+    }
+
+    /// The same with its place among those that come at the same moment.
+    pub(super) fn next_occurrence(&self, after: Timestamp, zone: &TimeZone) -> Option<Occurrence> {
         match &self.pattern {
-            Pattern::Calendar(calendar) => occurrence::next(calendar, after, self.zone.as_ref().unwrap_or(zone)),
+            Pattern::Calendar(calendar) => occurrence::next(calendar, after, self.zone_or(zone)),
             // Counted from whenever one asks: it has no beginning.
             Pattern::Every(interval) => {
                 let whole_second = Timestamp::from_second(after.as_second()).ok()?;
-                whole_second.checked_add(*interval).ok()
+                whole_second.checked_add(*interval).ok().map(Occurrence::from)
             }
         }
     }
@@ -92,9 +98,14 @@ impl Schedule {
     /// When it came last, this time included; none when not within five years, or when it counts from whenever one asks.
     pub fn last(&self, until: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match &self.pattern {
-            Pattern::Calendar(calendar) => occurrence::last(calendar, until, self.zone.as_ref().unwrap_or(zone)),
+            Pattern::Calendar(calendar) => occurrence::last(calendar, until, self.zone_or(zone)).map(|last| last.at),
             Pattern::Every(_) => None,
         }
+    }
+
+    /// Its own time zone, or else this one.
+    pub(super) fn zone_or<'a>(&'a self, zone: &'a TimeZone) -> &'a TimeZone {
+        self.zone.as_ref().unwrap_or(zone)
     }
 }
 

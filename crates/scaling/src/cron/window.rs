@@ -1,7 +1,7 @@
 //! A window of time: it opens when one cron comes and closes when another does.
 //!
-//! It is open when it closes no later than it opens next, so that `[start, end)` counts, also over midnight. Windows that would open on a
-//! holiday stay closed. Source of the rule: gocrane/crane `pkg/controller/ehpa` and `pkg/metricprovider` (`IsScheduleTriggered`); holidays are ours.
+//! It is open when it closes no later than it opens next, so that `[start, end)` counts, also over midnight. Where a change of clocks leaves both
+//! times out they come at the same moment, in their order. Windows that would open on a holiday stay closed. Source of the rule: gocrane/crane `pkg/controller/ehpa` and `pkg/metricprovider` (`IsScheduleTriggered`); holidays are ours.
 
 use std::sync::LazyLock;
 
@@ -70,7 +70,7 @@ impl Window {
 
     /// Whether it is open.
     pub fn is_open(&self, now: Timestamp) -> bool {
-        let is_within = match (self.start.next(now, &self.zone), self.end.next(now, &self.zone)) {
+        let is_within = match (self.start.next_occurrence(now, &self.zone), self.end.next_occurrence(now, &self.zone)) {
             // A window that never opens again has been open ever since, as in the source.
             (None, _) => true,
             (Some(_), None) => false,
