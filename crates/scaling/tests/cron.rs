@@ -93,6 +93,15 @@ fn a_window_does_not_open_on_a_holiday_but_one_of_the_evening_before_goes_on() {
 }
 
 #[test]
+fn a_holiday_is_a_date_where_the_window_opens() {
+    // It opens at nine in the evening before, in UTC.
+    let tokyo = || window("", "CRON_TZ=Asia/Tokyo 0 6 * * *", "CRON_TZ=Asia/Tokyo 0 18 * * *");
+    let (closes, opens) = (("30 18:00 JST", false), ("01 06:00 JST", true));
+    check(&tokyo().except([date(2026, 4, 30)]), "Asia/Tokyo", date(2026, 4, 30), 1, &[opens]);
+    check(&tokyo().except([date(2026, 5, 1)]), "Asia/Tokyo", date(2026, 4, 30), 1, &[closes]);
+}
+
+#[test]
 fn of_windows_that_overlap_the_largest_counts_and_without_one_the_minimum_or_what_there_is() {
     let at = |replicas, start: &str, end: &str| Window::new(None, start, end, replicas).expect("a window");
     let windows =

@@ -1,7 +1,8 @@
 //! A window of time: it opens when one cron comes and closes when another does.
 //!
 //! It is open when it closes no later than it opens next, so that `[start, end)` counts, also over midnight. Where a change of clocks leaves both
-//! times out they come at the same moment, in their order. Windows that would open on a holiday stay closed. Source of the rule: gocrane/crane `pkg/controller/ehpa` and `pkg/metricprovider` (`IsScheduleTriggered`); holidays are ours.
+//! times out they come at the same moment, in their order. Windows that would open on a holiday stay closed.
+//! Source of the rule: gocrane/crane `pkg/controller/ehpa` and `pkg/metricprovider` (`IsScheduleTriggered`); holidays are ours.
 
 use std::sync::LazyLock;
 
@@ -61,7 +62,8 @@ impl Window {
         })
     }
 
-    /// The same window, closed on these dates of its time zone: it does not open on them. What opened the evening before stays open.
+    /// The same window, closed on these dates in the time zone of its start: it does not open on them. What opened the evening before stays
+    /// open.
     #[must_use]
     pub fn except(mut self, holidays: impl IntoIterator<Item = Date>) -> Self {
         self.holidays.extend(holidays);
@@ -82,7 +84,7 @@ impl Window {
     fn opened_on_a_holiday(&self, now: Timestamp) -> bool {
         !self.holidays.is_empty()
             && self.start.last(now, &self.zone).is_some_and(|opened| {
-                let date = self.zone.to_datetime(opened).date();
+                let date = self.start.zone_or(&self.zone).to_datetime(opened).date();
                 self.holidays.contains(&date)
             })
     }
