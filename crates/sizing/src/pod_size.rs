@@ -10,7 +10,10 @@ mod proportion;
 
 use std::collections::BTreeMap;
 
-use model::{Allowed, ContainerRecommendation, ControlledValues, NamespaceLimits, Recommendation, ResourceList};
+use model::{
+    Allowed, ContainerRecommendation, ControlledValues, NamespaceLimits, Quantity, Recommendation, ResourceList,
+    ResourceName,
+};
 
 pub use proportion::{ProportionalLimits, proportional_limits};
 
@@ -90,7 +93,11 @@ pub fn pod_sizes(
     });
     let mut capped = hold(recommended.collect(), containers, limits);
     let default = limits.containers.as_ref().and_then(|limits| limits.default.as_ref());
-    let sizes = containers.iter().map(|container| size(&mut capped, container, default));
+    let target = |name: &str| targets.iter().find(|target| target.container == name);
+    let sizes = containers.iter().map(|container| {
+        let listed = target(container.name).map_or(container.requests, |target| target.requests);
+        size(&mut capped, container, listed, default)
+    });
     sizes.collect()
 }
 
@@ -116,16 +123,23 @@ fn hold(
     capped
 }
 
+/// Where upstream holds the sum over a pod, it gives zero to what is not `listed`, which is no reason to take away what is requested now.
 fn size(
     capped: &mut CappedRecommendation,
     container: &PodContainer<'_>,
+    listed: &ResourceList,
     default_limits: Option<&ResourceList>,
 ) -> ContainerSize {
     let all = &capped.recommendation.containers;
     let Some(recommended) = all.iter().find(|recommended| recommended.container_name == container.name) else {
         return ContainerSize::default();
     };
-    let requests = recommended.target.clone();
+    let is_meant = |resource: &ResourceName, quantity: &Quantity| {
+        let is_new = container.requests.get(resource).is_none();
+        is_new || !quantity.is_zero() || listed.get(resource).is_some()
+    };
+    let requests = recommended.target.iter().filter(|(resource, quantity)| is_meant(resource, quantity));
+    let requests = requests.map(|(resource, quantity)| (resource.clone(), quantity.clone())).collect();
     let mut notes = capped.notes.remove(container.name).unwrap_or_default();
     let limits = match container.allowed.values {
         ControlledValues::RequestsOnly => ResourceList::new(),

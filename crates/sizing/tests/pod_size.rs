@@ -44,6 +44,20 @@ fn the_sum_over_a_pod_is_shared_in_proportion() {
     check(["4m", "21m", "90m"], &[("max", "0")], ["4m", "21m", "90m"]);
 }
 
+#[test]
+fn what_nothing_is_recommended_for_is_not_requested_away() {
+    let memory: ResourceList = [(ResourceName::Memory, Quantity::from_bytes(5 << 20))].into_iter().collect();
+    let both: ResourceList =
+        [(ResourceName::Cpu, Quantity::from_milli(500)), (ResourceName::Memory, Quantity::ZERO)].into_iter().collect();
+    let (one, three, none) = (cpu("1"), cpu("3"), ResourceList::new());
+    let targets = [Target { container: "a", requests: &three }, Target { container: "b", requests: &memory }];
+    let container = |name, requests, limits| PodContainer { name, requests, limits, allowed: Allowed::default() };
+    let containers = [container("a", &one, &one), container("b", &both, &none)];
+    let sizes = pod_sizes(&targets, &containers, &total(&[("max", "2")]));
+    let requests: Vec<_> = sizes.into_iter().map(|size| size.requests).collect();
+    assert_eq!(requests, [cpu("2"), memory]);
+}
+
 fn quantity() -> impl Strategy<Value = Quantity> {
     let ordinary = (0_i64..5_000).prop_map(Quantity::from_milli);
     let odd = prop_oneof![
