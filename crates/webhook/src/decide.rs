@@ -1,4 +1,4 @@
-//! From a review to its answer, as a pure function. A pod is never refused: whatever is wrong with a review, with what is known
+//! From a review to its answer, as a pure function. No pod is refused here: whatever is wrong with a review, with what is known
 //! or with an object, the pod is born as it was asked for.
 
 use api::vpa::RecommendedContainerResources;
@@ -11,7 +11,7 @@ use sizing::Target;
 use crate::fields::{self, Problem};
 use crate::patch::Patch;
 use crate::pod::{self, Pod, Sizing};
-use crate::review::{self, GroupKind, GroupResource, Request, Review, Verdict};
+use crate::review::{self, GroupKind, GroupResource, Identity, Request, Review, Verdict};
 use crate::select::select;
 use crate::state::State;
 use crate::validate::{self, validate};
@@ -55,13 +55,13 @@ pub struct Answer {
 /// Answers a review, given as the body of the request.
 pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
     // Nearly all reviews are of pods, and are read in one go.
-    let pod = read::<Pod>(body).ok().flatten().filter(|request| subject(request) == Subject::Pod);
+    let pod = read::<Pod>(body).ok().flatten().filter(|request| subject_of(request) == Subject::Pod);
     if let Some(mut request) = pod {
         let patch = pod_patch(state, &mut request).unwrap_or_default();
         return answer(&request, Subject::Pod, Verdict { patch, ..Verdict::default() });
     }
-    let Ok(Some(request)) = read::<IgnoredAny>(body) else { return unchanged(body) };
-    let subject = subject(&request);
+    let Ok(Some(request)) = read::<IgnoredAny>(body) else { return unchanged(&Identity::of(body)) };
+    let subject = subject_of(&request);
     let verdict = match subject {
         // A pod that cannot be read stays as it is.
         Subject::Unknown | Subject::Pod => Verdict::default(),
@@ -70,9 +70,16 @@ pub fn review(state: &State<'_>, body: &[u8]) -> Answer {
     answer(&request, subject, verdict)
 }
 
-/// Admits whatever is asked for as it is, at the least expense: only the review's identifier is read.
-pub fn unchanged(body: &[u8]) -> Answer {
-    Answer { subject: Subject::Unknown, outcome: Outcome::Skipped, body: review::admitted(body) }
+/// Admits whatever is asked for as it is, at the least expense: only what the review is of is read. Of autoscalers there are few
+/// reviews, and what is missed is missed for good: they are none of this.
+pub fn shed(body: &[u8]) -> Option<Answer> {
+    let identity = Identity::of(body);
+    let subject = subject(identity.resource.as_ref(), identity.sub_resource.as_deref());
+    (subject != Subject::Autoscaler).then(|| unchanged(&identity))
+}
+
+fn unchanged(identity: &Identity<'_>) -> Answer {
+    Answer { subject: Subject::Unknown, outcome: Outcome::Skipped, body: review::admitted(identity) }
 }
 
 fn read<'de, O: Default + serde::Deserialize<'de>>(body: &'de [u8]) -> serde_json::Result<Option<Request<'de, O>>> {
@@ -92,9 +99,13 @@ fn answer<O>(request: &Request<'_, O>, subject: Subject, verdict: Verdict) -> An
     Answer { subject, outcome, body: review::answer(uid, verdict, status) }
 }
 
-fn subject<O>(request: &Request<'_, O>) -> Subject {
-    let Some(GroupResource { group, version, resource }) = &request.resource else { return Subject::Unknown };
-    if request.sub_resource.as_ref().is_some_and(|sub| !sub.is_empty()) {
+fn subject_of<O>(request: &Request<'_, O>) -> Subject {
+    subject(request.resource.as_ref(), request.sub_resource.as_deref())
+}
+
+fn subject(resource: Option<&GroupResource<'_>>, sub_resource: Option<&str>) -> Subject {
+    let Some(GroupResource { group, version, resource }) = resource else { return Subject::Unknown };
+    if sub_resource.is_some_and(|sub| !sub.is_empty()) {
         return Subject::Unknown;
     }
     match (group.as_deref().unwrap_or_default(), resource.as_deref().unwrap_or_default()) {
@@ -151,6 +162,11 @@ fn recommendation<'a>(state: &State<'a>, autoscaler: &'a Autoscaler) -> Option<V
 
 /// What becomes of a `VerticalPodAutoscaler` that somebody writes.
 fn autoscaler(state: &State<'_>, body: &[u8]) -> Verdict {
+    // One that is being deleted is updated only to take finalizers away, which nothing that is wrong with it may prevent.
+    let old = read::<validate::Going>(body).ok().flatten().and_then(|request| request.old_object);
+    if old.is_some_and(|old| old.is_going()) {
+        return Verdict::default();
+    }
     let request = match read::<validate::Object>(body) {
         Ok(request) => request,
         Err(error) => {

@@ -39,6 +39,14 @@ impl Load {
 }
 
 #[cfg(test)]
+impl Load {
+    /// More than can be done.
+    pub(crate) fn too_much() -> Self {
+        Self(Arc::new(AtomicU64::new(u64::MAX)))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -59,10 +59,22 @@ struct Identified<'a> {
     request: Option<Identity<'a>>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Identity<'a> {
+/// Which review it is, and of what.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Identity<'a> {
     #[serde(borrow)]
     uid: Option<Text<'a>>,
+    pub(crate) resource: Option<GroupResource<'a>>,
+    pub(crate) sub_resource: Option<Text<'a>>,
+}
+
+impl<'a> Identity<'a> {
+    /// That of a review; an empty one where it has none.
+    pub(crate) fn of(body: &'a [u8]) -> Self {
+        let review: Option<Identified<'_>> = serde_json::from_slice(body).ok();
+        review.and_then(|review| review.request).unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -125,10 +137,10 @@ pub(crate) fn answer(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<
     written(&Response { uid: Some(uid), allowed, status, patch_type, warnings: &warnings }, patch.as_deref())
 }
 
-/// The answer that admits whatever is asked for. Of the review no more is read than the identifier, if it has one.
-pub(crate) fn admitted(body: &[u8]) -> Vec<u8> {
-    let uid = serde_json::from_slice(body).ok().and_then(|review: Identified<'_>| review.request?.uid);
-    written(&Response { uid: uid.as_deref(), allowed: true, status: None, patch_type: None, warnings: &[] }, None)
+/// The answer that admits whatever is asked for.
+pub(crate) fn admitted(identity: &Identity<'_>) -> Vec<u8> {
+    let uid = identity.uid.as_deref();
+    written(&Response { uid, allowed: true, status: None, patch_type: None, warnings: &[] }, None)
 }
 
 /// Writes the answer in one go: nearly the whole of it is its patch. What cannot be written is left away: the object is admitted as

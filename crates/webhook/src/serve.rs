@@ -88,12 +88,11 @@ async fn reviewed(reviews: &Reviews, bodies: &Bodies, request: Request) -> Respo
         Err(refused) => return refused.into_response(),
     };
     timer.read();
-    let answer = if reviews.load.is_too_much() {
+    let shed = if reviews.load.is_too_much() { decide::shed(&body) } else { None };
+    if shed.is_some() {
         reviews.metrics.shed();
-        decide::unchanged(&body)
-    } else {
-        reviews.decide(&body)
-    };
+    }
+    let answer = shed.unwrap_or_else(|| reviews.decide(&body));
     reviews.metrics.answered(&answer, timer.admitted());
     ([(header::CONTENT_TYPE, "application/json")], answer.body).into_response()
 }
@@ -115,17 +114,42 @@ mod tests {
         builder.body(body).expect("a request")
     }
 
-    #[tokio::test]
-    async fn bodies_that_do_not_come_keep_nobody_from_an_answer_in_full() {
-        let reviews = Reviews {
+    fn reviews(load: Load) -> Reviews {
+        Reviews {
             view: watch::channel(View::default()).1,
             heard: None,
             settings: Arc::default(),
             metrics: Metrics::register(&prometheus::Registry::new()).expect("names are valid"),
-            load: Load::default(),
+            load,
             leaving: CancellationToken::new(),
-        };
-        let router = reviews.router();
+        }
+    }
+
+    /// A review of an autoscaler that makes no sense.
+    fn nonsense() -> Body {
+        let review = json!({"request": {
+            "uid": "1", "operation": "CREATE",
+            "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
+            "object": {"spec": {"updatePolicy": {"updateMode": "Never"}}},
+        }});
+        review.to_string().into()
+    }
+
+    async fn is_allowed(router: Router, review: Body) -> bool {
+        let answer = router.oneshot(request(review)).await.expect("an answer");
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
+        let answer: Value = serde_json::from_slice(&body).expect("a review");
+        answer["response"]["allowed"].as_bool().expect("a verdict")
+    }
+
+    #[tokio::test]
+    async fn objects_that_make_no_sense_are_refused_also_when_there_is_too_much_to_do() {
+        assert!(!is_allowed(reviews(Load::too_much()).router(), nonsense()).await);
+    }
+
+    #[tokio::test]
+    async fn bodies_that_do_not_come_keep_nobody_from_an_answer_in_full() {
+        let router = reviews(Load::default()).router();
         let mut open = tokio::task::JoinSet::new();
         for _ in 0..TOO_MANY {
             let never = Body::from_stream(stream::pending::<Result<Bytes, std::convert::Infallible>>());
@@ -135,15 +159,7 @@ mod tests {
             let refused = open.join_next().await.expect("some wait").expect("no panic").expect("an answer");
             assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         }
-        let review = json!({"request": {
-            "uid": "1", "operation": "CREATE",
-            "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
-            "object": {"spec": {"updatePolicy": {"updateMode": "Never"}}},
-        }});
-        let answer = router.oneshot(request(review.to_string().into())).await.expect("an answer");
-        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.expect("a body");
-        let answer: Value = serde_json::from_slice(&body).expect("a review");
-        assert_eq!(answer["response"]["allowed"], false, "{answer}");
+        assert!(!is_allowed(router, nonsense()).await, "it was looked at");
         // It found its place without a wait, or sent away one more.
         assert!(open.len() == body::AWAITED && open.try_join_next().is_none(), "the others are still open");
     }

@@ -13,7 +13,7 @@ use crate::fields::Problem;
 use crate::review::Verdict;
 use crate::state::Gates;
 
-pub(crate) use object::{Object, Spec};
+pub(crate) use object::{Going, Object, Spec};
 use object::{Policy, UpdatePolicy};
 
 /// The update modes of `updateMode`, without the deprecated one.

@@ -11,6 +11,25 @@ pub(crate) struct Object {
     pub(crate) spec: Option<Spec>,
 }
 
+/// No more of an object than whether it is being deleted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Going {
+    metadata: Option<Metadata>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+impl Going {
+    pub(crate) fn is_going(&self) -> bool {
+        self.metadata.as_ref().is_some_and(|metadata| metadata.deletion_timestamp.is_some())
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Spec {

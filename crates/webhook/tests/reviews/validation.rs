@@ -151,3 +151,27 @@ fn an_object_that_is_deleted_is_not_looked_at() {
     let answer = Stage::new().answer(review.to_string().as_bytes());
     assert_eq!(answer.review["response"], json!({"uid": "u-1", "allowed": true}));
 }
+
+#[test]
+fn an_object_that_is_going_can_let_go_of_its_finalizers_whatever_is_wrong_with_it() {
+    let answer = |object: &Value, old: &Value| {
+        let review = json!({"request": {
+            "uid": "u-1",
+            "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
+            "operation": "UPDATE",
+            "object": object,
+            "oldObject": old,
+        }});
+        Stage::new().answer(review.to_string().as_bytes()).review["response"].clone()
+    };
+    let admitted = json!({"uid": "u-1", "allowed": true});
+    let (living, going) = (json!({}), json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}));
+    for spec in [json!({"updatePolicy": {"updateMode": "Never"}}), json!({"updatePolicy": 5}), json!(null)] {
+        let object = |metadata: &Value| json!({"metadata": metadata, "spec": spec});
+        assert_eq!(answer(&object(&going), &object(&going)), admitted, "{spec}");
+        // Whether it is going is for the API server to say, and not for who writes it.
+        if !spec.is_null() {
+            assert_eq!(answer(&object(&going), &object(&living))["allowed"], false, "{spec}");
+        }
+    }
+}
