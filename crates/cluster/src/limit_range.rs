@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
-use model::{ResourceList, ResourceName};
+use model::{Limits, NamespaceLimits, ResourceList, ResourceName};
 
 use crate::table::{Entry, ObjectKey};
 
@@ -39,6 +39,8 @@ pub struct LimitRangeItem {
     pub default: Option<ResourceList>,
     /// Requests given to containers without any.
     pub default_request: Option<ResourceList>,
+    /// How many times its request a limit may be at most.
+    pub max_limit_request_ratio: Option<ResourceList>,
 }
 
 impl LimitRange {
@@ -48,6 +50,19 @@ impl LimitRange {
             ObjectKey::new(object.metadata.namespace.unwrap_or_default(), object.metadata.name.unwrap_or_default());
         let items = object.spec.map(|spec| spec.limits).unwrap_or_default();
         Self { key, items: items.into_iter().filter_map(LimitRangeItem::trim).collect() }
+    }
+
+    /// What several of one namespace ask of its pods together.
+    pub fn together(ranges: &[&Self]) -> NamespaceLimits {
+        let of = |kind: LimitType| {
+            let items = ranges.iter().flat_map(|range| &range.items).filter(|item| item.kind == kind);
+            Limits::merged(items.map(|item| Limits {
+                min: item.min.clone(),
+                max: item.max.clone(),
+                default: item.default.clone(),
+            }))
+        };
+        NamespaceLimits { containers: of(LimitType::Container), pods: of(LimitType::Pod) }
     }
 }
 
@@ -64,6 +79,7 @@ impl LimitRangeItem {
             max: item.max.map(quantities),
             default: item.default.map(quantities),
             default_request: item.default_request.map(quantities),
+            max_limit_request_ratio: item.max_limit_request_ratio.map(quantities),
         })
     }
 }
@@ -94,7 +110,7 @@ mod tests {
         let object = json!({
             "metadata": {"namespace": "shop", "name": "limits"},
             "spec": {"limits": [
-                {"type": "Container", "max": {}, "min": {"cpu": "10m"}},
+                {"type": "Container", "max": {}, "min": {"cpu": "10m"}, "maxLimitRequestRatio": {"cpu": "2"}},
                 {"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}},
             ]},
         });
@@ -108,6 +124,10 @@ mod tests {
                 max: Some(ResourceList::new()),
                 default: None,
                 default_request: None,
+                max_limit_request_ratio: Some(ResourceList::from_iter([(
+                    ResourceName::Cpu,
+                    Quantity::from_milli(2000)
+                )])),
             }]
         );
     }

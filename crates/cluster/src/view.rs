@@ -10,7 +10,7 @@ use api::substitute::Substitute;
 use hashbrown::Equivalent;
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use model::{Labels, Limits, NamespaceLimits, Workload, WorkloadRef};
+use model::{Labels, NamespaceLimits, Workload, WorkloadRef};
 
 use crate::autoscaler::Autoscaler;
 use crate::budget::DisruptionBudget;
@@ -21,7 +21,7 @@ use crate::eviction::Eviction;
 use crate::freshness::{Freshness, Resource};
 use crate::heartbeat::Heartbeat;
 use crate::labelled::LabelledPod;
-use crate::limit_range::{LimitRange, LimitType};
+use crate::limit_range::LimitRange;
 use crate::node::Node;
 use crate::pod::Pod;
 use crate::policy::Policy;
@@ -143,23 +143,18 @@ impl View {
         self.autoscalers.about(workload.of_any_version())
     }
 
+    /// The `LimitRange`s of one namespace.
+    pub fn limit_ranges_in(&self, namespace: &str) -> Vec<&LimitRange> {
+        if self.limit_ranges.is_empty() {
+            return Vec::new();
+        }
+        let ranges = self.limit_ranges.starting_at(ObjectKey::new(namespace, "")).map(Arc::as_ref);
+        ranges.take_while(|range| range.key.namespace == namespace).collect()
+    }
+
     /// What all `LimitRange`s of one namespace ask of its pods together.
     pub fn namespace_limits(&self, namespace: &str) -> NamespaceLimits {
-        if self.limit_ranges.is_empty() {
-            return NamespaceLimits::default();
-        }
-        let first = ObjectKey::new(namespace, "");
-        let of = |kind: LimitType| {
-            let ranges = self.limit_ranges.starting_at(first.clone());
-            let ranges = ranges.take_while(|range| range.key.namespace == namespace);
-            let items = ranges.flat_map(|range| &range.items).filter(|item| item.kind == kind);
-            Limits::merged(items.map(|item| Limits {
-                min: item.min.clone(),
-                max: item.max.clone(),
-                default: item.default.clone(),
-            }))
-        };
-        NamespaceLimits { containers: of(LimitType::Container), pods: of(LimitType::Pod) }
+        LimitRange::together(&self.limit_ranges_in(namespace))
     }
 
     /// Whether every watched list was read at least once. Nothing should be decided before.

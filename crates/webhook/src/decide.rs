@@ -134,8 +134,8 @@ fn pod_patch(state: &State<'_>, request: &mut Request<'_, Pod<'_>>) -> Option<Pa
     let autoscaler = select(state.view, pod.metadata.labels.as_ref().unwrap_or(&no_labels), owner)?;
     let recommendation = recommendation(state, autoscaler);
     let sizing = Sizing { object: &autoscaler.object, recommendation: recommendation.as_deref() };
-    let limits = state.view.namespace_limits(namespace);
-    pod::patch(&pod, sizing, &limits, state.settings)
+    let ranges = state.view.limit_ranges_in(namespace);
+    pod::patch(&pod, sizing, &ranges, state.settings)
         .inspect_err(|error| tracing::warn!(autoscaler = %autoscaler.key, %error, "a pod starts as it was asked for"))
         .ok()
 }

@@ -2,24 +2,28 @@
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod` (`handler.go`, `patch/`).
 
+mod aggregate;
 mod labels;
+mod limit_ranger;
 mod object;
+mod sized;
 mod sound;
 mod updates;
 #[cfg(test)]
 mod vectors;
 
 use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler};
+use cluster::LimitRange;
 use model::{NamespaceLimits, ResourceList};
 use sizing::{ContainerSize, PodContainer, Target, pod_sizes};
 
 use crate::boost::{self, BoostError};
-use crate::patch::{Map, Patch, Place};
-use crate::review::Requirements;
+use crate::patch::{Map, Patch};
 use crate::state::Settings;
 
 pub(crate) use labels::Labels;
 pub(crate) use object::{Container, Pod};
+use sized::{Sized, sized};
 use updates::Updates;
 
 const UPDATES: &str = "vpaUpdates";
@@ -34,26 +38,18 @@ pub(crate) struct Sizing<'a> {
     pub(crate) recommendation: Option<&'a [Target<'a>]>,
 }
 
-/// A container of the pod that is sized.
-struct Sized<'a> {
-    place: Place,
-    container: &'a Container<'a>,
-    /// Its resources in effect.
-    effective: &'a Requirements,
-}
-
-/// The patch of a pod that `sizing` is about, in a namespace with these limits.
+/// The patch of a pod that `sizing` is about, in a namespace with these `LimitRange`s.
 pub(crate) fn patch(
     pod: &Pod<'_>,
     sizing: Sizing<'_>,
-    limits: &NamespaceLimits,
+    ranges: &[&LimitRange],
     settings: &Settings,
 ) -> Result<Patch, BoostError> {
     let containers = sized(pod, settings.native_sidecars);
-    let mut sizes = sizes(&containers, sizing, limits);
+    let mut sizes = sizes(&containers, sizing, &LimitRange::together(ranges));
     let boosts = boosts(&containers, &mut sizes, sizing.object, settings)?;
     if !pod.runs() {
-        hold(pod, &containers, &mut sizes);
+        hold(pod, &containers, &mut sizes, ranges);
     }
     let mut patch = Patch::default();
     if pod.metadata.annotations.is_none() {
@@ -75,16 +71,6 @@ pub(crate) fn patch(
     let names: Vec<&str> = pod.spec.containers.iter().map(|container| &*container.name).collect();
     patch.annotation(OBSERVED_CONTAINERS, &names.join(", "));
     Ok(patch)
-}
-
-fn sized<'a>(pod: &'a Pod<'_>, native_sidecars: bool) -> Vec<Sized<'a>> {
-    let containers = pod.spec.containers.iter().enumerate();
-    let containers = containers.map(|(index, container)| (Place::Container(index), container));
-    let sidecars = pod.spec.init_containers.iter().flatten().enumerate();
-    let sidecars = sidecars.filter(|(_, container)| native_sidecars && container.is_sidecar());
-    let sidecars = sidecars.map(|(index, container)| (Place::InitContainer(index), container));
-    let both = containers.chain(sidecars);
-    both.map(|(place, container)| Sized { place, container, effective: pod.effective(container) }).collect()
 }
 
 fn sizes(containers: &[Sized<'_>], sizing: Sizing<'_>, limits: &NamespaceLimits) -> Vec<ContainerSize> {
@@ -138,6 +124,7 @@ fn boost(
     let (name, spec) = (&container.name, &object.spec);
     let is_off = |policy: &ContainerResourcePolicy| policy.effective_mode() == ContainerScalingMode::Off;
     if spec.container_policy(name).is_some_and(is_off) {
+        *size = ContainerSize::default();
         return Ok(Boost::LeftOut);
     }
     let Some(boost) = boost::boost_of(spec, name) else { return Ok(Boost::None) };
@@ -146,27 +133,26 @@ fn boost(
     Ok(Boost::Given(boost::annotation(name, original)))
 }
 
-/// Takes back what would have the pod refused.
-fn hold(pod: &Pod<'_>, containers: &[Sized<'_>], sizes: &mut [ContainerSize]) {
+/// Takes back what would have the pod refused: first from single containers, then from all of them.
+fn hold(pod: &Pod<'_>, containers: &[Sized<'_>], sizes: &mut [ContainerSize], ranges: &[&LimitRange]) {
     for (sized, size) in containers.iter().zip(sizes.iter_mut()) {
         sound::keep_below_limits(size, sized.effective);
     }
-    if let Some(resources) = &pod.spec.resources {
-        let before: Vec<_> = containers.iter().map(|sized| sized.effective).collect();
-        sound::keep_within_pod(sizes, &before, resources);
-    }
+    limit_ranger::hold(pod, containers, sizes, ranges);
+    sound::keep_within_pod(pod, containers, sizes);
 }
 
 /// Patches one container, and says what was updated.
 fn container_patch(patch: &mut Patch, updates: &mut Updates, sized: &Sized<'_>, size: &ContainerSize) {
-    let Sized { place, container: _, effective } = *sized;
+    let Sized { place, container, effective } = *sized;
     let ContainerSize { requests, limits, notes } = size;
     let before = patch.length();
     updates.begin(place);
     for note in notes {
         updates.say(format_args!("{note}"));
     }
-    if effective.requests.is_none() && effective.limits.is_none() {
+    // What else is there must not be replaced.
+    if effective.requests.is_none() && effective.limits.is_none() && !container.resources().has_others {
         patch.resources(place);
     }
     let maps = [(Map::Requests, &effective.requests, requests), (Map::Limits, &effective.limits, limits)];

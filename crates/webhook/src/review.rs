@@ -1,16 +1,19 @@
 //! The wire form of reviews: `AdmissionReview` of `admission.k8s.io/v1`, read as loosely as can be, and its answer.
 
+mod requirements;
+
 use std::borrow::Cow;
 use std::ops::Deref;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::ResourceList;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fields::Problem;
 use crate::patch::Patch;
+
+pub(crate) use requirements::Requirements;
 
 /// A string of a review, which is copied only where it is written with escapes.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -92,14 +95,6 @@ pub(crate) struct GroupKind<'a> {
     #[serde(borrow)]
     pub(crate) group: Option<Text<'a>>,
     pub(crate) kind: Option<Text<'a>>,
-}
-
-/// `resources` of a container. A map that is absent is not the same as one that is empty.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(crate) struct Requirements {
-    pub(crate) requests: Option<ResourceList>,
-    pub(crate) limits: Option<ResourceList>,
 }
 
 /// What is answered.

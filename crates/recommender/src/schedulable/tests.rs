@@ -115,7 +115,14 @@ impl Cluster {
 
     fn limit_with_default(mut self, kind: LimitType, cpu: &str, default: Option<ResourceList>) -> Self {
         let max = [(ResourceName::Cpu, cpu.parse().expect("a quantity"))].into_iter().collect();
-        let item = LimitRangeItem { kind, min: None, max: Some(max), default, default_request: None };
+        let item = LimitRangeItem {
+            kind,
+            min: None,
+            max: Some(max),
+            default,
+            default_request: None,
+            max_limit_request_ratio: None,
+        };
         let key = ObjectKey::new("shop", format!("{kind:?}"));
         self.0.limit_ranges.apply(Arc::new(LimitRange { key, items: vec![item] }));
         self

@@ -125,7 +125,7 @@ impl<'t> Pod<'t> {
 impl Container<'_> {
     /// What it is written with.
     pub(crate) fn resources(&self) -> &Requirements {
-        const NONE: &Requirements = &Requirements { requests: None, limits: None };
+        const NONE: &Requirements = &Requirements { requests: None, limits: None, has_others: false };
         self.resources.as_ref().unwrap_or(NONE)
     }
 

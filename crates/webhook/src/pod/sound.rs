@@ -1,39 +1,64 @@
 //! Takes back what would have the API server refuse the pod: a request above a limit that stays, or more than the pod as a whole
 //! may have.
 //!
-//! Upstream patches such pods all the same. A pod that would be refused anyway is left to its fate.
+//! Upstream patches such pods all the same. A pod that would be refused anyway is left to its fate. Source: Kubernetes,
+//! `pkg/apis/core/validation` (`validatePodResourceConsistency`).
 
-use model::{Quantity, ResourceList, ResourceName};
+use std::slice;
+
+use model::{ResourceList, ResourceName};
 use sizing::ContainerSize;
 
+use super::aggregate::{Member, When, members, total};
+use super::object::Pod;
+use super::sized::Sized;
+use crate::patch::Map;
 use crate::review::Requirements;
 
+/// What is recommended, and what a pod as a whole may have.
+pub(super) const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
+
 /// Takes back every resource whose request would be above its limit although it was not before.
-pub(crate) fn keep_below_limits(size: &mut ContainerSize, before: &Requirements) {
+pub(super) fn keep_below_limits(size: &mut ContainerSize, before: &Requirements) {
     let requested = size.requests.iter().map(|(resource, _)| resource);
     let spoilt: Vec<_> = requested.filter(|resource| is_spoilt(size, before, resource)).cloned().collect();
     for resource in spoilt {
-        take_back(size, &resource, "its limit stays below the recommended request");
+        take_back(slice::from_mut(size), &resource, "its limit stays below the recommended request");
     }
 }
 
 /// Takes back CPU or memory of all containers where they would have more than the pod.
-pub(crate) fn keep_within_pod(sizes: &mut [ContainerSize], before: &[&Requirements], pod: &Requirements) {
-    for resource in [ResourceName::Cpu, ResourceName::Memory] {
-        let most = |list: &Option<ResourceList>| list.as_ref().and_then(|list| list.get(&resource)).cloned();
-        let (request, limit) = (most(&pod.requests), most(&pod.limits));
-        let pairs = || sizes.iter().zip(before);
-        let limits = pairs().filter_map(|(size, before)| amount(&size.limits, before.limits.as_ref(), &resource));
-        let requests = pairs().filter_map(|(size, before)| amount(&size.requests, before.requests.as_ref(), &resource));
-        let sum = requests.fold(Quantity::ZERO, |sum, request| &sum + request);
-        let is_above = limit.is_some_and(|limit| limits.into_iter().any(|other| *other > limit))
-            || request.is_some_and(|request| sum > request);
-        if is_above {
-            for size in sizes.iter_mut() {
-                take_back(size, &resource, "the pod as a whole may not have more");
-            }
+pub(super) fn keep_within_pod(pod: &Pod<'_>, containers: &[Sized<'_>], sizes: &mut [ContainerSize]) {
+    let Some(most) = &pod.spec.resources else { return };
+    for resource in RESOURCES {
+        if is_above(most, &members(pod, containers, sizes), &resource) {
+            take_back(sizes, &resource, "the pod as a whole may not have more");
         }
     }
+}
+
+/// Whether what containers have after they are sized is more than the pod may have.
+fn is_above<'a>(
+    most: &Requirements,
+    members: &(impl Iterator<Item = Member<'a>> + Clone),
+    resource: &ResourceName,
+) -> bool {
+    let get = |map: Map| most.list(map).and_then(|list| list.get(resource));
+    let limits = members.clone().filter(Member::is_sized);
+    let mut limits = limits.filter_map(|member| member.amount(Map::Limits, resource, When::After));
+    let total = |when| total(members.clone(), Map::Requests, resource, when).unwrap_or_default();
+    get(Map::Limits).is_some_and(|most| limits.any(|limit| limit > most))
+        || match get(Map::Requests) {
+            Some(most) => total(When::After) > *most,
+            None => is_fixed(most) && total(When::Before).is_zero() && !total(When::After).is_zero(),
+        }
+}
+
+/// Whether requests that a pod as a whole does not have are not filled in. To some API servers they are zero; with limits they
+/// become what its containers request.
+fn is_fixed(most: &Requirements) -> bool {
+    let is_empty = |map| most.list(map).is_none_or(ResourceList::is_empty);
+    !is_empty(Map::Requests) && is_empty(Map::Limits)
 }
 
 fn is_spoilt(size: &ContainerSize, before: &Requirements, resource: &ResourceName) -> bool {
@@ -45,23 +70,17 @@ fn is_spoilt(size: &ContainerSize, before: &Requirements, resource: &ResourceNam
     is_spoilt && !was_spoilt
 }
 
-/// What a container has in the end.
-fn amount<'a>(
-    new: &'a ResourceList,
-    before: Option<&'a ResourceList>,
-    resource: &ResourceName,
-) -> Option<&'a Quantity> {
-    new.get(resource).or_else(|| before?.get(resource))
-}
-
-fn take_back(size: &mut ContainerSize, resource: &ResourceName, reason: &str) {
-    let without = |list: &ResourceList| -> ResourceList {
-        let others = list.iter().filter(|(name, _)| *name != resource);
-        others.map(|(name, quantity)| (name.clone(), quantity.clone())).collect()
-    };
-    if size.requests.get(resource).is_some() {
-        size.notes.push(format!("{resource}: stays as it is since {reason}"));
+/// Leaves a resource of containers as it is written, and says why.
+pub(super) fn take_back(sizes: &mut [ContainerSize], resource: &ResourceName, reason: &str) {
+    for size in sizes {
+        let without = |list: &ResourceList| -> ResourceList {
+            let others = list.iter().filter(|(name, _)| *name != resource);
+            others.map(|(name, quantity)| (name.clone(), quantity.clone())).collect()
+        };
+        if size.requests.get(resource).is_some() {
+            size.notes.push(format!("{resource}: stays as it is since {reason}"));
+        }
+        size.requests = without(&size.requests);
+        size.limits = without(&size.limits);
     }
-    size.requests = without(&size.requests);
-    size.limits = without(&size.limits);
 }

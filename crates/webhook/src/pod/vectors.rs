@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::vpa::{self, VerticalPodAutoscaler};
 use cluster::{LimitRange, View};
-use model::{NamespaceLimits, Quantity, Recommendation};
+use model::{Quantity, Recommendation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sizing::Target;
@@ -32,13 +32,13 @@ struct Expected {
 }
 
 impl Case {
-    fn limits(&self) -> NamespaceLimits {
+    fn view(&self) -> View {
         let mut view = View::default();
         for range in self.limit_ranges.iter().flatten() {
             let range = serde_json::from_value(range.clone()).expect("a limit range");
             view.limit_ranges.apply(Arc::new(LimitRange::trim(range)));
         }
-        view.namespace_limits("default")
+        view
     }
 
     fn object(&self) -> VerticalPodAutoscaler {
@@ -62,7 +62,8 @@ impl Case {
         let sizing = Sizing { object: &object, recommendation: targets.as_deref() };
         let text = self.pod.to_string();
         let pod: Pod<'_> = serde_json::from_str(&text).expect("a pod");
-        let patch = patch(&pod, sizing, &self.limits(), &settings).unwrap_or_default();
+        let view = self.view();
+        let patch = patch(&pod, sizing, &view.limit_ranges_in("default"), &settings).unwrap_or_default();
         patch.into_json().map(|json| serde_json::from_slice(&json).expect("a patch")).unwrap_or_default()
     }
 }

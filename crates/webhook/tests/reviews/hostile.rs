@@ -7,7 +7,6 @@ mod mutation;
 
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
-use model::ResourceList;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
@@ -38,16 +37,20 @@ fn stages() -> Vec<Stage> {
             {"containerName": "proxy", "target": {"cpu": "1n", "memory": "-9E"}, "upperBound": {"cpu": "1"}},
         ]}},
     });
-    let list = |cpu: &str, memory: &str| -> Option<ResourceList> {
-        serde_json::from_value(json!({"cpu": cpu, "memory": memory})).ok()
-    };
-    let mut all = Stage::new().autoscaler("web", &odd).limit_range(list("3", "-1"), list("1m", "8E"));
+    let container = |min: Value, max: Value| json!({"type": "Container", "min": min, "max": max});
+    let odd_limits = json!([
+        container(json!({"cpu": "3", "memory": "-1"}), json!({"cpu": "1m", "memory": "8E"})),
+        {"type": "Container", "maxLimitRequestRatio": {"cpu": "-9E", "memory": "1e40"}},
+        {"type": "Pod", "min": {"cpu": "1n", "memory": "-9E"}, "max": {"memory": "9E"}, "maxLimitRequestRatio": {"cpu": "0"}},
+    ]);
+    let mut all = Stage::new().autoscaler("web", &odd).limit_range(&odd_limits);
     all.settings = Settings {
         gates: Gates { startup_boost: true, in_place: true, per_autoscaler_rules: true },
         max_cpu_boost: Some("7E".parse().expect("a quantity")),
         native_sidecars: true,
     };
-    vec![Stage::new().autoscaler("web", &json!({})).limit_range(list("10m", "1Mi"), list("4", "8Gi")), all]
+    let limits = json!([container(json!({"cpu": "10m", "memory": "1Mi"}), json!({"cpu": "4", "memory": "8Gi"}))]);
+    vec![Stage::new().autoscaler("web", &json!({})).limit_range(&limits), all]
 }
 
 /// What must hold for every answer.

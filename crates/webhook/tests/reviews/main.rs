@@ -6,4 +6,5 @@ mod odd_pods;
 mod recommendation;
 mod selection;
 mod stage;
+mod taken_back;
 mod validation;

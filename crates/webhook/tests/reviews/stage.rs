@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use api::vpa;
-use cluster::{Autoscaler, Controller, LimitRange, LimitRangeItem, LimitType, ObjectKey, Owner, View, WellKnown};
+use cluster::{Autoscaler, Controller, LimitRange, ObjectKey, Owner, View, WellKnown};
 use feed::Following;
-use model::{Labels, ResourceList, Selector};
+use model::{Labels, Selector};
 use serde_json::{Value, json};
 use webhook::decide::{self, Outcome, Subject, review};
 use webhook::state::{Settings, State};
@@ -80,12 +80,11 @@ impl Stage {
         self
     }
 
-    /// A `LimitRange` with one item for containers.
-    pub(crate) fn limit_range(mut self, min: Option<ResourceList>, max: Option<ResourceList>) -> Self {
-        let item = LimitRangeItem { kind: LimitType::Container, min, max, default: None, default_request: None };
-        self.view
-            .limit_ranges
-            .apply(Arc::new(LimitRange { key: ObjectKey::new(NAMESPACE, "limits"), items: vec![item] }));
+    /// A `LimitRange` with these items.
+    pub(crate) fn limit_range(mut self, items: &Value) -> Self {
+        let object = json!({"metadata": {"namespace": NAMESPACE, "name": "limits"}, "spec": {"limits": items}});
+        let object = serde_json::from_value(object).expect("a limit range");
+        self.view.limit_ranges.apply(Arc::new(LimitRange::trim(object)));
         self
     }
 
