@@ -6,7 +6,8 @@
 //! first, then the server's certificate. During it a server also shows its new authority signed by the old one, so that even
 //! a client that never heard of the new one goes on trusting it.
 //!
-//! Writes carry the version that they are based on, so that of several replicas one wins and the others follow.
+//! Writes carry the version that they are based on, so that of several replicas one wins and the others follow. Where the Secret
+//! is lost or spoilt, what is in use is put back: clients trust it, and would not trust anything new at once.
 
 mod certificate;
 mod contents;
@@ -63,7 +64,10 @@ pub struct Managed {
 /// Certificates in use.
 pub struct ManagedTls {
     managed: Managed,
+    /// What was read or written last.
     stored: Stored,
+    /// What is served, and the authorities that it comes from.
+    in_use: Contents,
     current: Arc<ArcSwap<ServerConfig>>,
     /// Since when the current authority has been seen in the clients' bundle.
     in_place: Option<(Certificate, Instant)>,
@@ -106,7 +110,8 @@ impl ManagedTls {
                 && plan_of(&managed, &stored, now, None) == Step::Keep
             {
                 let config = server_config(chain, key, None, &managed.serving)?;
-                return Ok(Self { managed, stored, current: Arc::new(ArcSwap::from_pointee(config)), in_place: None });
+                let (in_use, current) = (stored.contents.clone(), Arc::new(ArcSwap::from_pointee(config)));
+                return Ok(Self { managed, stored, in_use, current, in_place: None });
             }
             stored = take_step(&managed, stored, now, None).await?;
         }
@@ -118,9 +123,13 @@ impl ManagedTls {
     pub async fn tick(&mut self, registered: Option<&str>, now: SystemTime) -> Result<(), CertificateError> {
         self.follow(Stored::read(&self.managed).await?)?;
         for _ in 0..STEPS {
+            if !self.stored.contents.are_whole() {
+                self.put_back().await?;
+                continue;
+            }
             let in_place_for = self.in_place_for(registered, Instant::now());
             if plan_of(&self.managed, &self.stored, now, in_place_for) == Step::Keep {
-                break;
+                return Ok(());
             }
             let stored = take_step(&self.managed, self.stored.clone(), now, in_place_for).await?;
             self.follow(stored)?;
@@ -128,14 +137,23 @@ impl ManagedTls {
         Ok(())
     }
 
+    /// Has the Secret hold again what is in use, or what somebody else made of it meanwhile.
+    async fn put_back(&mut self) -> Result<(), CertificateError> {
+        let (written, stored) = self.stored.clone().write(&self.managed, self.in_use.clone()).await?;
+        if written {
+            tracing::warn!(secret = self.managed.secret, "the certificates were lost and are put back");
+        }
+        self.follow(stored)
+    }
+
     /// How often [`ManagedTls::tick`] is due.
     pub fn period(&self) -> Duration {
         self.managed.profile.tick
     }
 
-    /// What clients should trust, in PEM.
+    /// What clients should trust, in PEM: authorities that are stored, and one of which signed what is served.
     pub fn bundle(&self) -> String {
-        self.stored.contents.bundle()
+        self.in_use.bundle()
     }
 
     /// What the next handshake uses.
@@ -144,14 +162,17 @@ impl ManagedTls {
         Arc::new(move || current.load_full())
     }
 
-    /// Takes over what is stored. Where that cannot be served, the last certificate stays in use.
+    /// Takes over what is stored. Where that cannot be served or trusted, the last certificate stays in use, and its authorities.
     fn follow(&mut self, stored: Stored) -> Result<(), CertificateError> {
-        let (old, new) = (&self.stored.contents, &stored.contents);
-        if (&old.chain, &old.key) != (&new.chain, &new.key)
+        let (old, new) = (&self.in_use, &stored.contents);
+        if new.are_whole()
             && let Some((chain, key)) = new.served()
         {
-            self.current.store(Arc::new(server_config(chain, key, None, &self.managed.serving)?));
-            tracing::info!(secret = self.managed.secret, "using a new certificate");
+            if (&old.chain, &old.key) != (&new.chain, &new.key) {
+                self.current.store(Arc::new(server_config(chain, key, None, &self.managed.serving)?));
+                tracing::info!(secret = self.managed.secret, "using a new certificate");
+            }
+            self.in_use = new.clone();
         }
         self.stored = stored;
         Ok(())

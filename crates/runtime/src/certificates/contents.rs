@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
+use rustls::crypto::aws_lc_rs;
+use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -38,13 +40,9 @@ impl Contents {
         let authorities = certificates(AUTHORITIES);
         let authority_key = text(AUTHORITY_KEY)
             .filter(|key| authorities.first().is_some_and(|authority| issue::can_sign(authority, key)));
-        Self {
-            authorities,
-            authority_key,
-            succession: certificates(SUCCESSION).into_iter().next(),
-            chain: certificates(CHAIN),
-            key: text(KEY),
-        }
+        let chain = certificates(CHAIN);
+        let key = text(KEY).filter(|key| is_pair(&chain, key));
+        Self { authorities, authority_key, succession: certificates(SUCCESSION).into_iter().next(), chain, key }
     }
 
     /// The entries of the Secret; none for one that is to be removed.
@@ -74,10 +72,27 @@ impl Contents {
         self.chain.first()
     }
 
+    /// Whether one of the authorities signed the server's own certificate.
+    pub(super) fn are_trusted(&self) -> bool {
+        self.leaf().is_some_and(|leaf| self.authorities.iter().any(|authority| leaf.is_signed_by(authority)))
+    }
+
+    /// Whether there is something to show, and somebody to trust for it.
+    pub(super) fn are_whole(&self) -> bool {
+        self.are_trusted() && self.served().is_some()
+    }
+
     /// What a server shows, if certificate and key are there.
     pub(super) fn served(&self) -> Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
         let key = PrivateKeyDer::from_pem_slice(self.key.as_ref()?.as_bytes()).ok()?;
         let chain: Vec<_> = self.chain.iter().map(|certificate| certificate.der.clone()).collect();
         (!chain.is_empty()).then_some((chain, key))
     }
+}
+
+/// Whether the key is that of the first certificate.
+fn is_pair(chain: &[Certificate], key: &str) -> bool {
+    let Ok(key) = PrivateKeyDer::from_pem_slice(key.as_bytes()) else { return false };
+    let chain = chain.iter().map(|certificate| certificate.der.clone()).collect();
+    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).is_ok()
 }

@@ -72,11 +72,10 @@ pub(super) fn step(
     else {
         return Step::AddAuthority;
     };
-    let trusted = |leaf: &&Certificate| contents.authorities.iter().any(|authority| leaf.is_signed_by(authority));
     let usable = contents.leaf().filter(|leaf| {
-        leaf.is_valid(now) && names.iter().all(|name| leaf.names.contains(name)) && contents.served().is_some()
+        leaf.is_valid(now) && names.iter().all(|name| leaf.names.contains(name)) && contents.are_whole()
     });
-    let Some(leaf) = usable.filter(trusted) else { return Step::ReplaceLeaf };
+    let Some(leaf) = usable else { return Step::ReplaceLeaf };
     let is_current = leaf.is_signed_by(authority);
     if !is_current || is_due(leaf, profile.leaf_age, now) {
         let is_settled = in_place_for.is_some_and(|duration| duration >= profile.settling);

@@ -76,8 +76,9 @@ impl Source {
             },
             Self::Files(Files { files, authorities, follow, serving }) => {
                 let tls = ServingTls::load_as(files, serving).await.context("certificate and private key")?;
+                // None where the file is empty: what clients trust so far is better than nobody.
                 let bundle = match &authorities {
-                    Some(path) => Some(read(path).await?),
+                    Some(path) => Some(read(path).await?).filter(|bundle| !bundle.trim().is_empty()),
                     None => None,
                 };
                 Ok(Certificates::Files { tls, authorities, bundle, follow, trouble: None })
@@ -115,7 +116,7 @@ impl Certificates {
     /// What is served, the server's own certificate first.
     pub(super) fn chain(&self) -> Vec<Certificate> {
         match self {
-            Self::Managed(tls) => tls.stored.contents.chain.clone(),
+            Self::Managed(tls) => tls.in_use.chain.clone(),
             Self::Files { tls, .. } => Certificate::read_all(&tls.certificate()),
         }
     }
@@ -124,7 +125,7 @@ impl Certificates {
     pub fn ends(&self) -> Ends {
         let end = |certificates: &[Certificate]| certificates.first().map(|certificate| certificate.not_after);
         let authorities = match self {
-            Self::Managed(tls) => tls.stored.contents.authorities.clone(),
+            Self::Managed(tls) => tls.in_use.authorities.clone(),
             Self::Files { bundle, .. } => Certificate::read_all(bundle.as_deref().unwrap_or_default()),
         };
         Ends { server: end(&self.chain()), authority: end(&authorities) }
@@ -142,9 +143,9 @@ impl Certificates {
     pub async fn look(&mut self, registered: Option<&str>) -> anyhow::Result<()> {
         match self {
             Self::Managed(tls) => {
-                let before = tls.stored.contents.chain.clone();
+                let before = tls.in_use.chain.clone();
                 tls.tick(registered, SystemTime::now()).await?;
-                if tls.stored.contents.chain != before {
+                if tls.in_use.chain != before {
                     tracing::info!("New certificate found, reloading");
                 }
             }

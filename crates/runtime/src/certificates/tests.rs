@@ -20,12 +20,18 @@ use tower::ServiceExt as _;
 
 use super::*;
 
+mod loss;
+
 const NAME: &str = "webhook.shop.svc";
 const PATH: &str = "/api/v1/namespaces/shop/secrets/tls";
 
 /// One Secret, with the name of whoever applied it first.
 #[derive(Clone, Default)]
-struct Store(Arc<Mutex<Option<(Value, String)>>>);
+struct Store {
+    secret: Arc<Mutex<Option<(Value, String)>>>,
+    /// How many more writes are let in; none where all are.
+    writes: Arc<Mutex<Option<u32>>>,
+}
 
 impl Store {
     fn client(&self) -> kube::Client {
@@ -53,7 +59,7 @@ impl Store {
         let data: BTreeMap<_, _> =
             data.iter().map(|(name, text)| (*name, k8s_openapi::ByteString(text.as_bytes().to_vec()))).collect();
         let secret = json!({"metadata": {"name": "tls", "resourceVersion": "1"}, "data": data});
-        *self.0.lock().unwrap() = Some((secret, "kubectl".to_owned()));
+        *self.secret.lock().unwrap() = Some((secret, "kubectl".to_owned()));
     }
 }
 
@@ -64,7 +70,7 @@ fn refuse(code: StatusCode) -> Response {
 }
 
 async fn read(State(store): State<Store>) -> Response {
-    let secret = store.0.lock().unwrap().clone();
+    let secret = store.secret.lock().unwrap().clone();
     secret.map_or_else(|| refuse(StatusCode::NOT_FOUND), |(secret, _)| Json(secret).into_response())
 }
 
@@ -75,7 +81,13 @@ async fn write(
     body: String,
 ) -> Response {
     let change: Value = serde_json::from_str(&body).unwrap();
-    let mut stored = store.0.lock().unwrap();
+    if let Some(left) = store.writes.lock().unwrap().as_mut() {
+        match left.checked_sub(1) {
+            Some(fewer) => *left = fewer,
+            None => return refuse(StatusCode::FORBIDDEN),
+        }
+    }
+    let mut stored = store.secret.lock().unwrap();
     let is_apply = headers["content-type"].to_str().unwrap().contains("apply");
     let (mut secret, owner) = match (stored.clone(), is_apply) {
         (None, true) => (change.clone(), query["fieldManager"].clone()),
@@ -110,7 +122,7 @@ fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
     }
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
-    let (chain, _) = tls.stored.contents.served().unwrap();
+    let (chain, _) = tls.in_use.served().unwrap();
     let now = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap());
     [NAME, "127.0.0.1"].into_iter().all(|name| {
         let name = ServerName::try_from(name).unwrap();
@@ -119,7 +131,7 @@ fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
 }
 
 fn leaf(tls: &ManagedTls) -> &Certificate {
-    &tls.stored.contents.chain[0]
+    &tls.in_use.chain[0]
 }
 
 fn begin() -> SystemTime {

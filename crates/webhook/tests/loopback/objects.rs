@@ -15,7 +15,17 @@ use tower::ServiceExt as _;
 
 /// Objects by their paths.
 #[derive(Clone, Default)]
-pub(crate) struct Objects(Arc<Mutex<BTreeMap<String, Kept>>>);
+pub(crate) struct Objects {
+    kept: Arc<Mutex<BTreeMap<String, Kept>>>,
+    refusal: Arc<Mutex<Refusal>>,
+}
+
+/// Which writes are refused: those to paths that have this in them; and how many were.
+#[derive(Default)]
+struct Refusal {
+    part: Option<&'static str>,
+    refused: u32,
+}
 
 struct Kept {
     object: Value,
@@ -39,25 +49,45 @@ impl Objects {
 
     /// The object whose path ends so.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
-        let kept = self.0.lock().unwrap();
+        let kept = self.kept.lock().unwrap();
         kept.iter().find(|(path, _)| path.ends_with(name)).map(|(_, kept)| kept.object.clone())
     }
 
     /// The objects whose paths have this in them.
     pub(crate) fn among(&self, part: &str) -> Vec<Value> {
-        let kept = self.0.lock().unwrap();
+        let kept = self.kept.lock().unwrap();
         kept.iter().filter(|(path, _)| path.contains(part)).map(|(_, kept)| kept.object.clone()).collect()
     }
 
     /// All versions of the object whose path ends so, from the first one on.
     pub(crate) fn versions(&self, name: &str) -> Vec<Value> {
-        let kept = self.0.lock().unwrap();
+        let kept = self.kept.lock().unwrap();
         let kept = kept.iter().find(|(path, _)| path.ends_with(name)).map(|(_, kept)| kept);
         kept.into_iter().flat_map(|kept| kept.earlier.iter().chain([&kept.object])).cloned().collect()
     }
 
+    /// Deletes the objects whose paths end so.
+    pub(crate) fn delete(&self, name: &str) {
+        self.kept.lock().unwrap().retain(|path, _| !path.ends_with(name));
+    }
+
+    /// Refuses writes to paths that have this in them; none lets all in again.
+    pub(crate) fn refuse(&self, part: Option<&'static str>) {
+        *self.refusal.lock().unwrap() = Refusal { part, refused: 0 };
+    }
+
+    /// How many writes were refused.
+    pub(crate) fn refused(&self) -> u32 {
+        self.refusal.lock().unwrap().refused
+    }
+
     fn write(&self, path: &str, is_apply: bool, by: &str, change: &Value) -> Result<Value, StatusCode> {
-        let mut objects = self.0.lock().unwrap();
+        let mut refusal = self.refusal.lock().unwrap();
+        if refusal.part.is_some_and(|part| path.contains(part)) {
+            refusal.refused += 1;
+            return Err(StatusCode::FORBIDDEN);
+        }
+        let mut objects = self.kept.lock().unwrap();
         let (mut object, version, made_by, earlier) = match objects.get(path) {
             None if is_apply => (change.clone(), 0, by.to_owned(), Vec::new()),
             None => return Err(StatusCode::NOT_FOUND),

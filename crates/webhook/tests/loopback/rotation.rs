@@ -46,13 +46,13 @@ fn swift() -> Profile {
     }
 }
 
-fn managed(objects: &Objects) -> Source {
+pub(crate) fn managed(objects: &Objects, profile: Profile) -> Source {
     Source::Managed(Box::new(Managed {
         secrets: Api::namespaced(objects.client(), "suite"),
         secret: "vpa-tls-certs".to_owned(),
         authority: "test".to_owned(),
         names: vec![NAME.to_owned()],
-        profile: swift(),
+        profile,
         serving: ServingProfile::default(),
     }))
 }
@@ -64,7 +64,7 @@ fn bundle(configuration: &Value) -> Result<String> {
 }
 
 /// What was registered so far, in order: API servers trust the last of these, or the one before it where news travel slowly.
-fn bundles(objects: &Objects) -> Result<Vec<String>> {
+pub(crate) fn bundles(objects: &Objects) -> Result<Vec<String>> {
     let mut bundles: Vec<String> = objects.versions(CONFIGURATION).iter().map(bundle).collect::<Result<_>>()?;
     bundles.dedup();
     Ok(bundles)
@@ -113,7 +113,7 @@ impl Asking {
 }
 
 /// Asks until so many bundles and certificates were seen, and `meanwhile` is over.
-async fn under_load(
+pub(crate) async fn under_load(
     replicas: Vec<Replica>,
     objects: &Objects,
     news_travel_slowly: bool,
@@ -157,8 +157,8 @@ fn certificates(objects: &Objects) -> usize {
 async fn two_replicas_replace_their_certificates_and_authorities_twice_under_load() -> Result<()> {
     let objects = Objects::default();
     let replicas = vec![
-        Replica::start(managed(&objects), &objects, LIMITS).await?,
-        Replica::start(managed(&objects), &objects, LIMITS).await?,
+        Replica::start(managed(&objects, swift()), &objects, LIMITS).await?,
+        Replica::start(managed(&objects, swift()), &objects, LIMITS).await?,
     ];
     // One, both, the new one alone; both, the new one alone.
     under_load(replicas, &objects, true, (5, 5), async { Ok(()) }).await

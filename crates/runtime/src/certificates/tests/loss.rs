@@ -1,0 +1,95 @@
+//! The Secret is deleted or spoilt while servers show what was in it.
+
+use super::*;
+
+/// What somebody leaves of the Secret: nothing at all, or these entries.
+fn losses() -> Vec<Option<Vec<(&'static str, String)>>> {
+    let theirs = issue::authority("theirs", begin(), DAY * 300, None).unwrap().authority;
+    let other =
+        issue::leaf((&theirs.certificate, &theirs.key), &["127.0.0.1", NAME].map(str::to_owned), begin(), DAY * 60);
+    let other = other.unwrap();
+    let authority = ("caCert.pem", theirs.certificate.pem.clone());
+    vec![
+        None,
+        Some(Vec::new()),
+        Some(vec![("caCert.pem", "nonsense".to_owned()), ("serverCert.pem", String::new())]),
+        Some(vec![authority.clone()]),
+        // As another replica leaves it half way through a beginning.
+        Some(vec![authority.clone(), ("caKey.pem", theirs.key.clone())]),
+        // A key of another certificate.
+        Some(vec![authority, ("serverCert.pem", other.certificate.pem), ("serverKey.pem", theirs.key)]),
+    ]
+}
+
+impl Store {
+    fn lose(&self, left: Option<&Vec<(&'static str, String)>>) {
+        match left {
+            None => *self.secret.lock().unwrap() = None,
+            Some(left) => self.put(&left.iter().map(|(name, text)| (*name, text.as_str())).collect::<Vec<_>>()),
+        }
+    }
+
+    fn let_in(&self, writes: Option<u32>) {
+        *self.writes.lock().unwrap() = writes;
+    }
+}
+
+#[tokio::test]
+async fn what_two_replicas_show_is_put_back() {
+    for left in losses() {
+        let store = Store::default();
+        let begins = (0..2).map(|_| ManagedTls::begin(store.managed(), begin()));
+        let mut replicas = futures::future::try_join_all(begins).await.unwrap();
+        let (bundle, shown) = (replicas[0].bundle(), leaf(&replicas[0]).clone());
+        let check = |replicas: &[ManagedTls]| {
+            for replica in replicas {
+                assert!(replica.bundle() == bundle && *leaf(replica) == shown, "{left:?}");
+            }
+        };
+        // One after the other, and both at once.
+        store.lose(left.as_ref());
+        for turn in [0, 1, 0] {
+            replicas[turn].tick(Some(&bundle), begin()).await.unwrap();
+            check(&replicas);
+        }
+        store.lose(left.as_ref());
+        let ticks = replicas.iter_mut().map(|replica| replica.tick(Some(&bundle), begin()));
+        futures::future::try_join_all(ticks).await.unwrap();
+        check(&replicas);
+        check(&[ManagedTls::begin(store.managed(), begin()).await.unwrap()]);
+    }
+}
+
+#[tokio::test]
+async fn clients_are_told_of_the_authority_of_what_is_shown_whichever_write_fails() {
+    for (left, writes) in losses().into_iter().flat_map(|left| (0..3).map(move |writes| (left.clone(), writes))) {
+        let store = Store::default();
+        let mut tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+        // With an authority and a certificate that are good still, and such as are due.
+        for day in [0, 181] {
+            let now = begin() + DAY * day;
+            let registered = tls.bundle();
+            store.lose(left.as_ref());
+            store.let_in(Some(writes));
+            for _ in 0..2 {
+                let done = tls.tick(Some(&registered), now).await;
+                assert!(writes > 0 || done.is_err(), "{left:?}");
+                assert!(!tls.bundle().is_empty(), "{left:?} {writes}");
+                assert!(day > 0 || is_trusted(&tls, &tls.bundle(), now), "{left:?} {writes}");
+            }
+            store.let_in(None);
+            tls.tick(Some(&registered), now).await.unwrap();
+            assert!(is_trusted(&tls, &tls.bundle(), now) && is_trusted(&tls, &registered, now), "{left:?} {writes}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_begins_with_a_key_of_another_certificate() {
+    for left in losses() {
+        let store = Store::default();
+        store.lose(left.as_ref());
+        let tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+        assert!(is_trusted(&tls, &tls.bundle(), begin()), "{left:?}");
+    }
+}
