@@ -1,6 +1,7 @@
 //! The webhook's flags: upstream's names and defaults.
 
 mod heartbeat;
+mod labels;
 mod registration;
 mod serving;
 

@@ -1,14 +1,19 @@
 //! How the API server is told of the webhook: the `MutatingWebhookConfiguration`, as upstream writes it, with every default
 //! spelled out so that it can be compared with what the API server holds.
 
+mod reach;
+
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference, WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::ObjectMeta;
+
+pub use reach::Reach;
 
 /// The name of the configuration.
 pub const CONFIGURATION: &str = "vpa-webhook-config";
@@ -16,7 +21,8 @@ pub const CONFIGURATION: &str = "vpa-webhook-config";
 pub const WEBHOOK: &str = "vpa.k8s.io";
 /// Annotations of this kind have cert-manager put the authorities into the configuration.
 const INJECTED: &str = "cert-manager.io/inject-";
-const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
+/// The port of Services of webhooks.
+const PORT: i32 = 443;
 
 /// What is registered, apart from the authorities.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +48,6 @@ pub enum Address {
         namespace: String,
         /// Its name.
         name: String,
-        /// Its port.
-        port: u16,
     },
     /// A URL.
     Url(String),
@@ -53,7 +57,7 @@ impl Address {
     /// The names at which the API server asks, that of the handshake first.
     pub fn names(&self) -> Vec<String> {
         match self {
-            Self::Service { namespace, name, .. } => {
+            Self::Service { namespace, name } => {
                 vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}.svc.cluster.local")]
             }
             Self::Url(url) => {
@@ -62,7 +66,8 @@ impl Address {
                     Some(rest) => rest.split(']').next().unwrap_or_default(),
                     None => authority.split(':').next().unwrap_or_default(),
                 };
-                vec![host.to_owned()]
+                // As a certificate has it: an address in its canonical form, a name in small letters.
+                vec![host.parse().map_or_else(|_| host.to_ascii_lowercase(), |address: IpAddr| address.to_string())]
             }
         }
     }
@@ -77,67 +82,24 @@ pub enum FailurePolicy {
     Fail,
 }
 
-/// Of which namespaces the API server asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
-    /// All but these.
-    AllBut(Vec<String>),
-    /// One.
-    Only(String),
-}
-
-impl Reach {
-    /// From the flags about namespaces. Where no answer means a refusal, the webhook must not depend on itself, nor the cluster's
-    /// own pods on it.
-    pub fn of(policy: FailurePolicy, own_namespace: &str, only: &str, ignored: &[String]) -> Self {
-        if !only.is_empty() {
-            return Self::Only(only.to_owned());
-        }
-        let mut but = ignored.to_vec();
-        if policy == FailurePolicy::Fail {
-            but.extend([own_namespace, "kube-system"].map(str::to_owned));
-        }
-        but.sort_unstable();
-        but.dedup();
-        Self::AllBut(but)
-    }
-
-    fn selector(&self) -> LabelSelector {
-        let (operator, values) = match self {
-            Self::AllBut(namespaces) if namespaces.is_empty() => return LabelSelector::default(),
-            Self::AllBut(namespaces) => ("NotIn", namespaces.clone()),
-            Self::Only(namespace) => ("In", vec![namespace.clone()]),
-        };
-        let requirement = LabelSelectorRequirement {
-            key: NAMESPACE_LABEL.to_owned(),
-            operator: operator.to_owned(),
-            values: Some(values),
-        };
-        LabelSelector { match_expressions: Some(vec![requirement]), match_labels: None }
-    }
-}
-
 impl Registration {
     /// The configuration as it should be, given the one that is there. `bundle`: the authorities in PEM; none where somebody else
-    /// looks after them. What cert-manager injects is left alone in any case.
+    /// looks after them. What cert-manager injects is left alone in any case, and what others (AKS, for one) add to the selector of
+    /// namespaces and to the conditions: they would add it again and again.
     pub fn wanted(
         &self,
         bundle: Option<&str>,
         present: Option<&MutatingWebhookConfiguration>,
     ) -> MutatingWebhookConfiguration {
+        let found = present.and_then(webhook_of);
         let annotations = present.and_then(|present| present.metadata.annotations.clone());
         let theirs = bundle.is_none() || annotations.iter().flatten().any(|(name, _)| name.starts_with(INJECTED));
         let ca_bundle =
             if theirs { present.and_then(bundle_of) } else { bundle.map(|bundle| bundle.as_bytes().to_vec()) };
         let (service, url) = match &self.address {
-            Address::Service { namespace, name, port } => {
-                let service = ServiceReference {
-                    namespace: namespace.clone(),
-                    name: name.clone(),
-                    port: Some(i32::from(*port)),
-                    path: None,
-                };
-                (Some(service), None)
+            Address::Service { namespace, name } => {
+                let (namespace, name) = (namespace.clone(), name.clone());
+                (Some(ServiceReference { namespace, name, port: Some(PORT), path: None }), None)
             }
             Address::Url(url) => (None, Some(url.clone())),
         };
@@ -158,9 +120,9 @@ impl Registration {
             timeout_seconds: Some(self.timeout_seconds),
             match_policy: Some("Equivalent".to_owned()),
             reinvocation_policy: Some("Never".to_owned()),
-            namespace_selector: Some(self.reach.selector()),
+            namespace_selector: Some(self.reach.selector(found.and_then(|found| found.namespace_selector.as_ref()))),
             object_selector: Some(LabelSelector::default()),
-            match_conditions: None,
+            match_conditions: found.and_then(|found| found.match_conditions.clone()),
         };
         let mut labels = present.and_then(|present| present.metadata.labels.clone()).unwrap_or_default();
         labels.extend(self.labels.clone());
@@ -176,8 +138,11 @@ impl Registration {
 
 /// The authorities that the API server has.
 pub fn bundle_of(present: &MutatingWebhookConfiguration) -> Option<Vec<u8>> {
-    let webhook = present.webhooks.iter().flatten().find(|webhook| webhook.name == WEBHOOK)?;
-    webhook.client_config.ca_bundle.clone().map(|bundle| bundle.0)
+    webhook_of(present)?.client_config.ca_bundle.clone().map(|bundle| bundle.0)
+}
+
+fn webhook_of(present: &MutatingWebhookConfiguration) -> Option<&MutatingWebhook> {
+    present.webhooks.iter().flatten().find(|webhook| webhook.name == WEBHOOK)
 }
 
 /// Whether the configuration that is there says all that is wanted.
@@ -197,13 +162,14 @@ fn rule(group: &str, version: &str, resource: &str, operations: &[&str]) -> Rule
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
+    use super::reach::NAMESPACE_LABEL;
     use super::*;
 
     fn registration() -> Registration {
         Registration {
-            address: Address::Service { namespace: "suite".to_owned(), name: "vpa-webhook".to_owned(), port: 443 },
+            address: Address::Service { namespace: "suite".to_owned(), name: "vpa-webhook".to_owned() },
             labels: BTreeMap::from([("team".to_owned(), "sizes".to_owned())]),
             timeout_seconds: 30,
             failure_policy: FailurePolicy::Ignore,
@@ -226,12 +192,14 @@ mod tests {
 
     #[test]
     fn the_certificate_is_for_the_names_at_which_the_api_server_asks() {
-        let service = Address::Service { namespace: "suite".to_owned(), name: "hook".to_owned(), port: 443 };
+        let service = Address::Service { namespace: "suite".to_owned(), name: "hook".to_owned() };
         assert_eq!(service.names(), ["hook.suite.svc", "hook.suite.svc.cluster.local"]);
         for (url, expected) in [
             ("https://vpa.example:8443/hook", "vpa.example"),
             ("https://127.0.0.1:1", "127.0.0.1"),
             ("https://[fd00::7]:8443", "fd00::7"),
+            ("https://[FD00:0::7]:8443", "fd00::7"),
+            ("https://VPA.example", "vpa.example"),
         ] {
             assert_eq!(Address::Url(url.to_owned()).names(), [expected], "{url}");
         }
@@ -251,6 +219,37 @@ mod tests {
         check(None, "note", "theirs");
         check(Some("ours"), "cert-manager.io/inject-ca-from", "theirs");
         check(Some("ours"), "cert-manager.io/inject-ca-from-secret", "theirs");
+    }
+
+    #[test]
+    fn what_others_add_to_it_stays_and_needs_no_change() {
+        let condition = json!({"name": "not-ours", "expression": "true"});
+        let theirs = json!({"key": "control-plane", "operator": "NotIn", "values": ["true"]});
+        let mut registration = registration();
+        let mut present = registration.wanted(Some("ours"), None);
+        let change = json!({"webhooks": [{"matchConditions": [condition], "namespaceSelector": {
+            "matchExpressions": [theirs, {"key": NAMESPACE_LABEL, "operator": "In", "values": ["old"]}],
+            "matchLabels": {"sized": "true"},
+        }}]});
+        for (member, value) in change["webhooks"][0].as_object().expect("an object") {
+            let mut webhook = serde_json::to_value(&present.webhooks.as_ref().expect("webhooks")[0]).expect("JSON");
+            webhook[member] = value.clone();
+            present.webhooks = Some(vec![serde_json::from_value(webhook).expect("a webhook")]);
+        }
+        let own = |operator: &str| json!({"key": NAMESPACE_LABEL, "operator": operator, "values": ["shop"]});
+        for (reach, expressions) in [
+            (Reach::AllBut(Vec::new()), json!([theirs])),
+            (Reach::AllBut(vec!["shop".to_owned()]), json!([theirs, own("NotIn")])),
+            (Reach::Only("shop".to_owned()), json!([theirs, own("In")])),
+        ] {
+            registration.reach = reach;
+            let wanted = registration.wanted(Some("ours"), Some(&present));
+            assert!(!is_current(&present, &wanted));
+            let webhook = serde_json::to_value(wanted.webhooks.iter().flatten().next()).expect("JSON");
+            let selector = json!({"matchExpressions": expressions, "matchLabels": {"sized": "true"}});
+            assert_eq!((&webhook["namespaceSelector"], &webhook["matchConditions"]), (&selector, &json!([condition])));
+            assert!(is_current(&wanted, &registration.wanted(Some("ours"), Some(&wanted))), "{expressions}");
+        }
     }
 
     #[test]
@@ -278,21 +277,5 @@ mod tests {
         });
         assert_eq!(wanted["webhooks"], json!([webhook]));
         assert_eq!(wanted["metadata"], json!({"name": "vpa-webhook-config", "labels": {"team": "sizes"}}));
-    }
-
-    #[test]
-    fn a_webhook_that_must_answer_does_not_stand_in_its_own_way() {
-        let selector = |policy, only: &str, ignored: &[&str]| {
-            let ignored: Vec<String> = ignored.iter().map(ToString::to_string).collect();
-            serde_json::to_value(Reach::of(policy, "suite", only, &ignored).selector()).expect("it serializes")
-        };
-        let among = |operator: &str, values: &[&str]| -> Value {
-            json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": operator, "values": values}]})
-        };
-        assert_eq!(selector(FailurePolicy::Ignore, "", &[]), json!({}));
-        assert_eq!(selector(FailurePolicy::Ignore, "", &["b", "a"]), among("NotIn", &["a", "b"]));
-        assert_eq!(selector(FailurePolicy::Ignore, "a", &[]), among("In", &["a"]));
-        assert_eq!(selector(FailurePolicy::Fail, "", &["suite"]), among("NotIn", &["kube-system", "suite"]));
-        assert_eq!(selector(FailurePolicy::Fail, "a", &[]), among("In", &["a"]));
     }
 }

@@ -1,9 +1,8 @@
 //! Flags that say how the API server is told of the webhook.
 
-use std::collections::BTreeMap;
+use anyhow::ensure;
 
-use anyhow::{Context as _, ensure};
-
+use super::labels::labels;
 use crate::registration::{Address, FailurePolicy, Reach, Registration};
 
 /// Flags of the registration.
@@ -21,17 +20,17 @@ pub struct RegistrationArgs {
     /// The beginning of that URL, such as <https://vpa.example>; a host alone is reached over HTTPS.
     #[arg(long, default_value = "", value_name = "ADDRESS")]
     pub webhook_address: String,
-    /// The port of that URL; or that of the Service, which is 443 where nothing is said.
+    /// The port of that URL. Without --register-by-url it has no effect: Services are asked at 443.
     #[arg(long, default_value = "", value_name = "PORT")]
     pub webhook_port: String,
     /// How long the API server waits for an answer.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(i32).range(1..=30), value_name = "SECONDS")]
     pub webhook_timeout_seconds: i32,
     /// Have the API server refuse pods when it gets no answer. Pods of the webhook's own namespace and of kube-system never come
-    /// to it then, so that it cannot stand in its own way.
+    /// to it then, so that it cannot stand in its own way; nor can either be the one of --vpa-object-namespace.
     #[arg(long)]
     pub webhook_failure_policy_fail: bool,
-    /// Labels of the configuration, as name:value,name:value.
+    /// Labels of the configuration, as name:value,name:value with blanks and quotes around.
     #[arg(long, default_value = "", value_name = "LABELS")]
     pub webhook_labels: String,
 }
@@ -60,16 +59,14 @@ impl RegistrationArgs {
         let address = if register_by_url {
             Address::Url(url(&webhook_address, &webhook_port)?)
         } else {
-            let port = if webhook_port.is_empty() { "443" } else { &webhook_port };
-            let port: u16 = port.parse().with_context(|| format!("--webhook-port={port}"))?;
-            Address::Service { namespace: own_namespace.to_owned(), name: webhook_service, port }
+            Address::Service { namespace: own_namespace.to_owned(), name: webhook_service }
         };
         let failure_policy = if webhook_failure_policy_fail { FailurePolicy::Fail } else { FailurePolicy::Ignore };
         Ok(Some(Registration {
             address,
-            labels: labels(&webhook_labels),
+            labels: labels(&webhook_labels)?,
             timeout_seconds: webhook_timeout_seconds,
-            reach: Reach::of(failure_policy, own_namespace, only, ignored),
+            reach: Reach::of(failure_policy, own_namespace, only, ignored)?,
             failure_policy,
         }))
     }
@@ -79,27 +76,18 @@ impl RegistrationArgs {
 fn url(address: &str, port: &str) -> anyhow::Result<String> {
     ensure!(!address.is_empty(), "--register-by-url needs --webhook-address");
     ensure!(!address.starts_with("http://"), "--webhook-address={address}: the API server asks over HTTPS only");
+    ensure!(port.is_empty() || port.parse::<u16>().is_ok(), "--webhook-port={port} is no port");
     let scheme = if address.starts_with("https://") { "" } else { "https://" };
     let colon = if port.is_empty() { "" } else { ":" };
     Ok(format!("{scheme}{address}{colon}{port}"))
 }
 
-/// A text that does not fit means no labels, as upstream.
-fn labels(text: &str) -> BTreeMap<String, String> {
-    let pairs = text.split(',').map(|pair| pair.split_once(':').map(|(name, value)| (name.into(), value.into())));
-    match pairs.collect::<Option<BTreeMap<_, _>>>() {
-        Some(labels) => labels,
-        None if text.is_empty() => BTreeMap::new(),
-        None => {
-            tracing::warn!("--webhook-labels={text} is not of the form name:value,name:value; there will be none");
-            BTreeMap::new()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+
     use super::*;
+    use crate::args::{Args, PROGRAM};
 
     #[test]
     fn a_url_has_a_scheme_whether_it_was_written_or_not() {
@@ -114,12 +102,30 @@ mod tests {
         }
     }
 
+    /// What is registered with these flags.
+    fn registered(line: &str) -> Option<MutatingWebhookConfiguration> {
+        let args: Args = PROGRAM.parse_line(line).expect(line);
+        let registration = args.registration.registration("suite", "", &[]).ok()??;
+        Some(registration.wanted(None, None))
+    }
+
     #[test]
-    fn labels_that_do_not_fit_are_none() {
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        assert_eq!(labels("a:b,c:d"), BTreeMap::from([pair("a", "b"), pair("c", "d")]));
-        for text in ["", "a", "a:b,c"] {
-            assert_eq!(labels(text), BTreeMap::new(), "{text}");
+    fn the_port_is_that_of_the_url_and_never_that_of_the_service() {
+        for (line, url, port) in [
+            ("", None, Some(443)),
+            ("--webhook-port=8443", None, Some(443)),
+            ("--webhook-port=https", None, Some(443)),
+            (
+                "--register-by-url --webhook-address=vpa.example --webhook-port=8443",
+                Some("https://vpa.example:8443"),
+                None,
+            ),
+        ] {
+            let webhooks = registered(line).and_then(|wanted| wanted.webhooks).expect(line);
+            let client = &webhooks[0].client_config;
+            let found = client.service.as_ref().and_then(|service| service.port);
+            assert_eq!((client.url.as_deref(), found), (url, port), "{line}");
         }
+        assert!(registered("--register-by-url --webhook-address=vpa.example --webhook-port=https").is_none());
     }
 }

@@ -74,7 +74,7 @@ impl Drop for Replica {
 
 pub(crate) fn registration() -> Registration {
     Registration {
-        address: Address::Service { namespace: "suite".to_owned(), name: "vpa-webhook".to_owned(), port: 443 },
+        address: Address::Service { namespace: "suite".to_owned(), name: "vpa-webhook".to_owned() },
         labels: std::collections::BTreeMap::new(),
         timeout_seconds: 10,
         failure_policy: FailurePolicy::Ignore,
