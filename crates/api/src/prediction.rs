@@ -50,6 +50,16 @@ pub struct TimeSeriesPredictionSpec {
     pub prediction_window_seconds: i32,
 }
 
+/// No further is looked ahead: what repeats, repeats within a week.
+pub const LONGEST_WINDOW_SECONDS: i32 = 7 * 86_400;
+
+impl TimeSeriesPredictionSpec {
+    /// How far ahead is looked, in bounds.
+    pub fn effective_window_seconds(&self) -> i32 {
+        self.prediction_window_seconds.clamp(1, LONGEST_WINDOW_SECONDS)
+    }
+}
+
 /// Names an object of any kind in any namespace.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]

@@ -21,7 +21,7 @@ pub struct Prediction {
     pub labels: Labels,
     /// The workload that it is about.
     pub target: WorkloadRef,
-    /// How far ahead is looked.
+    /// How far ahead is looked, no further than is predicted.
     pub window_seconds: i32,
     /// One entry per metric that is to be predicted.
     pub metrics: Vec<PredictedMetric>,
@@ -55,7 +55,7 @@ impl Prediction {
     fn trim(object: TimeSeriesPrediction) -> Self {
         let TimeSeriesPrediction { metadata, spec, status } = object;
         let key = key(&metadata);
-        let target = spec.target_ref;
+        let (window_seconds, target) = (spec.effective_window_seconds(), spec.target_ref);
         let namespace = if target.namespace.is_empty() { key.namespace.clone() } else { target.namespace };
         let mut metrics: Vec<_> = status.unwrap_or_default().prediction_metrics.into_iter().map(metric).collect();
         let known: BTreeSet<_> = metrics.iter().map(|metric| metric.identifier.clone()).collect();
@@ -68,7 +68,7 @@ impl Prediction {
             uid: metadata.uid.unwrap_or_default(),
             labels: metadata.labels.unwrap_or_default().into(),
             target: WorkloadRef { api_version: target.api_version, kind: target.kind, namespace, name: target.name },
-            window_seconds: spec.prediction_window_seconds,
+            window_seconds,
             metrics,
         }
     }
@@ -102,14 +102,12 @@ impl Entry for Prediction {
 
 #[cfg(test)]
 mod tests {
+    use api::prediction::LONGEST_WINDOW_SECONDS;
     use serde_json::{Value, json};
 
     use super::*;
 
-    /// Identifier, readiness and series.
-    type Metric<'a> = (&'a str, bool, &'a [&'a [(i64, f64)]]);
-
-    fn check(status: &Value, expected: &[Metric]) {
+    fn read(window_seconds: i32, status: &Value) -> Prediction {
         let algorithm = json!({"algorithmType": "dsp"});
         let metric = |identifier: &str| json!({"resourceIdentifier": identifier, "type": "ResourceQuery", "resourceQuery": "cpu", "algorithm": algorithm});
         let object = json!({
@@ -117,12 +115,19 @@ mod tests {
             "metadata": {"namespace": "shop", "name": "ehpa-web"},
             "spec": {
                 "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-                "predictionWindowSeconds": 3600,
+                "predictionWindowSeconds": window_seconds,
                 "predictionMetrics": [metric("resource.cpu"), metric("resource.memory")],
             },
             "status": status,
         });
-        let read = Prediction::read(serde_json::from_value(object).expect("an object")).expect("a prediction");
+        Prediction::read(serde_json::from_value(object).expect("an object")).expect("a prediction")
+    }
+
+    /// Identifier, readiness and series.
+    type Metric<'a> = (&'a str, bool, &'a [&'a [(i64, f64)]]);
+
+    fn check(status: &Value, expected: &[Metric]) {
+        let read = read(3600, status);
         assert_eq!(read.about().expect("a workload").to_string(), "Deployment shop/web");
         let found: Vec<_> =
             read.metrics.iter().map(|metric| (&*metric.identifier, metric.ready, metric.series.clone())).collect();
@@ -143,5 +148,12 @@ mod tests {
             &[("resource.cpu", true, &[&[(60, 0.5), (180, 1000.0)]]), ("resource.memory", false, &[])],
         );
         check(&Value::Null, &[("resource.cpu", false, &[]), ("resource.memory", false, &[])]);
+    }
+
+    #[test]
+    fn no_further_is_looked_ahead_than_is_predicted() {
+        for (window_seconds, expected) in [(600, 600), (LONGEST_WINDOW_SECONDS, 604_800), (2_000_000, 604_800)] {
+            assert_eq!(read(window_seconds, &Value::Null).window_seconds, expected);
+        }
     }
 }

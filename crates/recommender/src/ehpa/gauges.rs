@@ -179,7 +179,7 @@ fn predicted(view: &View, recommender: &str, now: Timestamp) -> Vec<Sample> {
         let written = whole.object.status.as_ref().map(|status| status.prediction_metrics.as_slice());
         for metric in written.unwrap_or_default() {
             let labels = labels(whole, &metric.resource_identifier);
-            let window = whole.object.spec.prediction_window_seconds;
+            let window = whole.object.spec.effective_window_seconds();
             found.entry(labels.clone()).or_insert_with(|| values(&labels, metric, window, now.as_second()));
         }
     }

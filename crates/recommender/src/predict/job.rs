@@ -29,8 +29,6 @@ const DAY: u32 = 86_400;
 const OWN_HISTORY: u32 = 14 * DAY;
 const OWN_SLOT: u32 = 300;
 const HOUR: u32 = 3600;
-/// The longest window: what repeats, repeats within a week.
-const LONGEST_WINDOW: u32 = 7 * DAY;
 
 /// An object as it is forecast.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,10 +153,10 @@ impl<'a> Annotations<'a> {
 
 impl Job {
     pub(super) fn new(key: ObjectKey, object: &TimeSeriesPrediction, annotations: Annotations<'_>) -> Self {
-        let window = u32::try_from(object.spec.prediction_window_seconds).unwrap_or_default();
+        let (wanted, window) = (object.spec.prediction_window_seconds, object.spec.effective_window_seconds());
         let metrics = object.spec.prediction_metrics.iter().map(|metric| {
             let mut job = metric_job(object, metric, annotations);
-            if window > LONGEST_WINDOW {
+            if window < wanted {
                 let cut = "predictionWindowSeconds is more than a week, which is what is forecast";
                 job.note = Some(job.note.map_or(cut.to_owned(), |note| format!("{note}; {cut}")));
             }
@@ -168,7 +166,7 @@ impl Job {
             key,
             uid: object.uid().unwrap_or_default(),
             generation: object.metadata.generation.unwrap_or_default(),
-            window_seconds: window.clamp(1, LONGEST_WINDOW),
+            window_seconds: window.unsigned_abs(),
             metrics: metrics.collect(),
         }
     }
