@@ -195,7 +195,7 @@ impl Reader {
     /// Takes in a round, if it is a new one.
     fn hear<'a>(&mut self, round: Option<Round>, patience: Duration, tracks: impl Iterator<Item = &'a mut Track>) {
         let now = Timestamp::now();
-        let Some(round) = round.filter(|round| self.seen.is_none_or(|seen| round.at > seen)) else {
+        let Some(round) = round.filter(|round| self.seen != Some(round.at)) else {
             let silent = Duration::try_from(now.duration_since(self.heard)).unwrap_or_default();
             if silent > patience {
                 tracks

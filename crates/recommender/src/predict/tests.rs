@@ -150,6 +150,36 @@ fn what_is_heard_of_usage_round_by_round_becomes_a_history() {
 }
 
 #[test]
+fn after_a_clock_that_was_ahead_all_is_read_anew() {
+    let now = START + 10 * DAY + 6 * HOUR + 60;
+    let mut stage = Stage::new(own(), now);
+    stage.read(now, START);
+    let expected = stage.forecast(now);
+    for ahead in [HOUR, 3 * DAY, 4000 * DAY] {
+        stage.read(now + ahead, START);
+        assert!(stage.track.is_due(now), "{ahead}");
+        assert_eq!(stage.read(now, START), 14 * 288 + 1, "{ahead}");
+        assert_eq!(stage.forecast(now).metrics, expected.metrics, "{ahead}");
+        assert!(!stage.track.is_due(now) && stage.track.is_due(now + 300 + 90), "{ahead}");
+    }
+}
+
+#[test]
+fn a_clock_that_was_put_back_a_little_takes_nothing_of_what_was_heard() {
+    for step_seconds in [300, 3600] {
+        let mut stage = Stage::new(Method::Own { step_seconds, quantile: Quantile::Expected }, START);
+        let rounds = (3 * DAY + 4 * HOUR) / 300;
+        for round in 0..rounds {
+            let heard_at = START + round * 300;
+            stage.track.hear(at(heard_at), Some(load(heard_at)), at(heard_at));
+            stage.track.hear(at(heard_at - 5), Some(load(heard_at)), at(heard_at - 5));
+        }
+        let forecast = stage.forecast(START + rounds * 300);
+        assert!(forecast.metrics[0].is_ready, "{step_seconds}: {}", forecast.metrics[0].reason);
+    }
+}
+
+#[test]
 fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
     let now = START + 10 * DAY + 60;
     let metric = Stage::new(own(), now).job.metrics[0].clone();

@@ -16,6 +16,9 @@ const DAY: i64 = 86_400;
 const LAG: i64 = 30;
 /// Reads are spread over so long after the end of a slot.
 const SPREAD: u64 = 60;
+/// When a clock was put back by no more, it is waited until it has caught up: what was heard cannot be asked for again. Longer than any pause lasts
+/// beyond the pace of reads.
+const PUT_BACK: i64 = 300;
 /// From this distance on reads follow the clock, so that they come soon after a slot is complete.
 const BY_THE_CLOCK: i64 = 300;
 /// More series than this are no forecast that anybody scales by; an autoscaler takes one.
@@ -119,6 +122,13 @@ impl Track {
         self.query().map(|_| self.due)
     }
 
+    /// Whether it is to be looked at.
+    pub(crate) fn is_due(&self, now: i64) -> bool {
+        // No pause is as long as that: the clock was put back.
+        let latest = now.saturating_add(self.pace.read_seconds.max(1)).saturating_add(PUT_BACK);
+        self.due().is_some_and(|due| due <= now || due > latest)
+    }
+
     pub(crate) fn series(&self) -> usize {
         self.models.len()
     }
@@ -150,8 +160,10 @@ impl Track {
 
     /// Takes in what was found in a span, and forecasts.
     pub(crate) fn take(&mut self, span: Span, found: Found, now: Timestamp) {
-        if self.read_until.is_some_and(|until| until < span.first) {
-            // Too long ago to go on from.
+        let until = self.read_until.unwrap_or(span.first);
+        let slack = PUT_BACK.max(span.step.into());
+        if until < span.first || until > span.last.saturating_add(slack) {
+            // Too long ago to go on from, or by a clock that was ahead.
             self.models.clear();
             self.read_until = None;
         }

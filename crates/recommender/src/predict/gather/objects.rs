@@ -96,7 +96,7 @@ impl Objects {
     /// Metrics that are to be looked at, those first that wait longest; at most so many.
     pub(super) fn due(&mut self, now: Timestamp, most: usize) -> Vec<&mut Track> {
         let now = now.as_second();
-        let mut due: Vec<_> = self.tracks().filter(|track| track.due().is_some_and(|due| due <= now)).collect();
+        let mut due: Vec<_> = self.tracks().filter(|track| track.is_due(now)).collect();
         due.sort_by_key(|track| track.due());
         due.truncate(most);
         due
@@ -105,7 +105,7 @@ impl Objects {
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         let now = now.as_second();
         let mut tracks = self.known.values().flat_map(|object| &object.tracks);
-        tracks.any(|track| track.due().is_some_and(|due| due <= now))
+        tracks.any(|track| track.is_due(now))
     }
 
     /// What was found out since this was asked for last.
