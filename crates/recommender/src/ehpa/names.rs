@@ -45,7 +45,8 @@ pub(super) fn owned_name(object: &EffectiveHorizontalPodAutoscaler) -> String {
 pub(super) fn metadata(object: &EffectiveHorizontalPodAutoscaler, propagation: &Propagation) -> ObjectMeta {
     let Propagation { label_prefixes, labels, annotation_prefixes, annotations } = propagation;
     let mut passed_labels = passed(object.labels(), label_prefixes, labels);
-    passed_labels.extend(own_labels(object));
+    // The server refuses an object with a label that is too long, as that of a long name is; nothing is found by it.
+    passed_labels.extend(own_labels(object).into_iter().filter(|(_, value)| is_label_value(value)));
     ObjectMeta {
         name: Some(owned_name(object)),
         namespace: object.namespace(),

@@ -10,6 +10,7 @@ pub(crate) mod stage;
 
 use serde_json::{Value, json};
 
+use super::names::is_label_value;
 use super::plan::Wish;
 use super::status::status;
 use stage::{Stage, autoscaler, json_of, native, owner, reasons};
@@ -87,4 +88,24 @@ fn the_status_is_that_of_the_autoscaler_and_of_the_prediction() {
         status(&later.seen(), &[], true).conditions.into_iter().map(|condition| condition.kind).collect();
     assert_eq!(kinds, ["Ready"]);
     assert_eq!(json_of(&status(&later.seen(), &[], true))["lastScaleTime"], "2026-01-01T00:00:10Z");
+}
+
+#[test]
+fn what_is_too_long_for_a_label_is_none() {
+    for length in [58, 59, 63, 64, 200] {
+        let mut stage = Stage::new(&json!({"scaleStrategy": "Preview"}));
+        stage.object.metadata.name = Some("a".repeat(length));
+        let plan = stage.plan();
+        let (Wish::Have(prediction), Wish::Have(substitute)) = (&plan.prediction, &plan.substitute) else {
+            panic!("{plan:?}")
+        };
+        for object in [autoscaler(&plan), json_of(&**prediction), json_of(&**substitute)] {
+            let labels = object["metadata"]["labels"].as_object().expect("labels");
+            let values: Vec<_> = labels.values().filter_map(Value::as_str).collect();
+            assert!(values.iter().all(|value| is_label_value(value)), "{length}: {values:?}");
+            assert_eq!(labels.contains_key("app.kubernetes.io/name"), length <= 58, "{length}");
+            assert_eq!(labels.contains_key("app.kubernetes.io/part-of"), length <= 63, "{length}");
+            assert_eq!(labels["app.kubernetes.io/managed-by"], "effective-hpa-controller");
+        }
+    }
 }
