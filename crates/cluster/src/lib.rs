@@ -14,11 +14,13 @@
 //! |---|---|
 //! | which pods an autoscaler sizes | `target.rs` |
 //! | when an OOM kill happened, and which evictions are one | `oom.rs`, `eviction.rs` |
+//! | which of several effective autoscalers scales a workload, whose prediction counts | `claim.rs` |
 //! | which shard a namespace belongs to | `shard.rs` |
 
 mod autoscaler;
 mod budget;
 mod checkpoint;
+mod claim;
 mod controller;
 mod daemon;
 mod eviction;
@@ -50,6 +52,7 @@ mod whole;
 pub use autoscaler::Autoscaler;
 pub use budget::DisruptionBudget;
 pub use checkpoint::Checkpoint;
+pub use claim::{Claim, Eldest};
 pub use controller::{Controller, WellKnown};
 pub use daemon::Daemon;
 pub use eviction::Eviction;
@@ -63,7 +66,7 @@ pub use owner::Owner;
 pub use placement::Placement;
 pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Sidecar, Termination};
 pub use policy::{Policy, Reach};
-pub use prediction::{PredictedMetric, Prediction};
+pub use prediction::{MANAGED_BY, PredictedMetric, Prediction};
 pub use quota::{Quota, QuotaScope};
 pub use resources::{Asked, Resources};
 pub use running::{ResizeCondition, ResizeStage, Running, Specified};

@@ -8,7 +8,11 @@ use kube::core::DynamicObject;
 use model::{Labels, WorkloadRef};
 
 use crate::autoscaler::key;
+use crate::owner::Owner;
 use crate::table::{Entry, ObjectKey};
+
+/// The label of everything that belongs to an effective autoscaler, and its value.
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");
 
 /// A `TimeSeriesPrediction` object.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +21,8 @@ pub struct Prediction {
     pub key: ObjectKey,
     /// Unique identifier: an object of the same name made later is another prediction.
     pub uid: String,
+    /// Unique identifier of the object that controls it.
+    pub controller_uid: Option<String>,
     /// All labels.
     pub labels: Labels,
     /// The workload that it is about.
@@ -65,6 +71,7 @@ impl Prediction {
         metrics.extend(unknown.map(|identifier| PredictedMetric { identifier, ready: false, series: Vec::new() }));
         Self {
             key,
+            controller_uid: Owner::controller(metadata.owner_references).map(|owner| owner.uid),
             uid: metadata.uid.unwrap_or_default(),
             labels: metadata.labels.unwrap_or_default().into(),
             target: WorkloadRef { api_version: target.api_version, kind: target.kind, namespace, name: target.name },

@@ -2,10 +2,12 @@
 
 use api::ParseError;
 use api::effective_hpa::{self, CronSpec, EffectiveHorizontalPodAutoscaler, HolidaysError};
+use jiff::Timestamp;
 use jiff::civil::Date;
 use kube::core::DynamicObject;
 use model::WorkloadRef;
 
+use crate::claim::Claim;
 use crate::table::{Entry, ObjectKey};
 use crate::whole::Whole;
 
@@ -14,6 +16,12 @@ use crate::whole::Whole;
 pub struct Timetable {
     /// Namespace and name.
     pub key: ObjectKey,
+    /// Unique identifier.
+    pub uid: String,
+    /// When it was made, in whole seconds.
+    pub created_at: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub is_leaving: bool,
     /// The workload that is scaled.
     pub target: WorkloadRef,
     /// The least that it may have.
@@ -36,8 +44,11 @@ impl Timetable {
         let Whole { key, object } = whole;
         let holidays = effective_hpa::holidays(&object);
         let min_replicas = object.spec.effective_min_replicas();
-        let target = object.spec.scale_target_ref;
+        let (metadata, target) = (object.metadata, object.spec.scale_target_ref);
         Self {
+            uid: metadata.uid.unwrap_or_default(),
+            created_at: metadata.creation_timestamp.map(|time| time.0),
+            is_leaving: metadata.deletion_timestamp.is_some(),
             target: WorkloadRef {
                 api_version: target.api_version,
                 kind: target.kind,
@@ -49,6 +60,17 @@ impl Timetable {
             crons: object.spec.crons,
             holidays,
             has_metrics: !object.spec.metrics.is_empty(),
+        }
+    }
+
+    /// That it is to scale its workload.
+    pub fn claim(&self) -> Claim<'_> {
+        Claim {
+            workload: (&self.target).into(),
+            created_at: self.created_at,
+            name: &self.key.name,
+            uid: &self.uid,
+            is_leaving: self.is_leaving,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::effective_hpa::CronSpec;
-use cluster::{LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View};
+use cluster::{LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View};
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 
@@ -38,12 +38,13 @@ pub(crate) fn view(now: Timestamp) -> View {
             series: vec![samples(base)],
         };
         let labels = [
-            ("app.kubernetes.io/managed-by", "effective-hpa-controller".to_owned()),
+            (MANAGED_BY.0, MANAGED_BY.1.to_owned()),
             ("autoscaling.crane.io/effective-hpa-uid", format!("uid-{number}")),
         ];
         view.expected.apply(Arc::new(Prediction {
             key: key.clone(),
             uid: format!("prediction-{number}"),
+            controller_uid: Some(format!("uid-{number}")),
             labels: Labels::from_iter(labels),
             target: target.clone(),
             window_seconds: 3600,
@@ -58,6 +59,9 @@ pub(crate) fn view(now: Timestamp) -> View {
         };
         view.timetables.apply(Arc::new(Timetable {
             key,
+            uid: format!("uid-{number}"),
+            created_at: Timestamp::from_second(start).ok(),
+            is_leaving: false,
             target: target.clone(),
             min_replicas: 1,
             crons: vec![cron("0 8 * * 1-5", "0 18 * * 1-5"), cron("0 0 1 * *", "0 6 1 * *")],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cluster::{Resource, Timetable};
+use cluster::{Eldest, Resource, Timetable};
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
@@ -35,7 +35,7 @@ pub(super) fn kept(known: &Known, ask: &ExternalAsk) -> Result<Vec<WorkloadRef>,
     Ok(kept)
 }
 
-/// One value per workload that the selector means: what most of its autoscalers' windows ask for. `sizes`: of those that keep what they have.
+/// One value per workload that the selector means: what the windows of its autoscaler ask for. `sizes`: of those that keep what they have.
 pub(super) fn values(known: &Known, ask: &ExternalAsk, sizes: &[Size]) -> Result<Vec<ExternalValue>, Refusal> {
     let mut found: BTreeMap<BTreeMap<String, String>, i32> = BTreeMap::new();
     for timetable in meant(known, ask)? {
@@ -57,13 +57,16 @@ pub(super) fn values(known: &Known, ask: &ExternalAsk, sizes: &[Size]) -> Result
     Ok(found.into_iter().map(value).collect())
 }
 
-/// The autoscalers with windows that the selector means.
+/// The autoscalers with windows that the selector means; of several for one workload only the one that scales it.
 fn meant<'a>(known: &'a Known, ask: &ExternalAsk) -> Result<Vec<&'a Timetable>, Refusal> {
     known.rely_on(Resource::EffectiveAutoscalers, CRON, known.grace)?;
     let candidates = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
+    let eldest: Eldest = candidates.iter().map(|timetable| timetable.claim()).collect();
     let is_meant = |timetable: &&Timetable| {
         let labels = series::labels(&timetable.target, IDENTIFIER);
-        !timetable.crons.is_empty() && ask.selector.matches(&labels.iter().collect::<Labels>())
+        !timetable.crons.is_empty()
+            && eldest.has(&timetable.claim())
+            && ask.selector.matches(&labels.iter().collect::<Labels>())
     };
     Ok(candidates.into_iter().map(|timetable| &**timetable).filter(is_meant).collect())
 }

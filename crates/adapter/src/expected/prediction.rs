@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cluster::{PredictedMetric, Prediction, Resource};
+use cluster::{Eldest, MANAGED_BY, PredictedMetric, Prediction, Resource};
 use model::Labels;
 
 use super::known::Known;
@@ -12,15 +12,16 @@ use crate::answer::ExternalValue;
 use crate::ask::ExternalAsk;
 use crate::refusal::Refusal;
 
-/// The predictions that an effective autoscaler made say so by this label.
-const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");
-
 /// One value per series that the selector means. If one of them has none, there is no answer: the autoscaler adds them up.
 pub(super) fn values(known: &Known, ask: &ExternalAsk) -> Result<Vec<ExternalValue>, Refusal> {
     // What it says carries its own times, so it matters only whether it was ever read.
     known.rely_on(Resource::Predictions, PREDICTION, Duration::MAX)?;
     let mut candidates = series::candidates(&known.view.expected, &ask.namespace, &ask.selector);
-    candidates.sort_by_key(|prediction| prediction.labels.get(MANAGED_BY.0) != Some(MANAGED_BY.1));
+    let timetables = series::candidates(&known.view.timetables, &ask.namespace, &ask.selector);
+    let eldest: Eldest = timetables.iter().map(|timetable| timetable.claim()).collect();
+    candidates.sort_by_key(|prediction| {
+        eldest.order(prediction.controller_uid.as_deref(), prediction.labels.get(MANAGED_BY.0))
+    });
     let mut found: BTreeMap<_, (&Prediction, &PredictedMetric)> = BTreeMap::new();
     for prediction in candidates {
         let same_namespace = prediction.target.namespace == ask.namespace;

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::effective_hpa::{CronSpec, HolidaysError};
-use cluster::{Controller, LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View, WellKnown};
+use cluster::{
+    Controller, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View, WellKnown,
+};
 use feed::client::{Heard, Part};
 use feed::{Following, Forecast, ForecastSeries, MetricForecast};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
 use model::{Labels, Selector, WorkloadRef};
@@ -46,13 +48,11 @@ fn prediction(name: &str, target: WorkloadRef, metrics: &[(&str, f64)], ago: i64
         ready: true,
         series: samples(*value),
     };
-    let labels = [
-        ("app.kubernetes.io/managed-by", "effective-hpa-controller"),
-        ("autoscaling.crane.io/effective-hpa-uid", name),
-    ];
+    let labels = [MANAGED_BY, ("autoscaling.crane.io/effective-hpa-uid", name)];
     Prediction {
         key: ObjectKey::new("shop", name),
         uid: name.to_owned(),
+        controller_uid: Some(name.to_owned()),
         labels: Labels::from_iter(labels),
         target,
         window_seconds: 3600,
@@ -67,6 +67,9 @@ fn cron(start: &str, end: &str, target_replicas: i32) -> CronSpec {
 fn timetable(name: &str, kind: &str, crons: Vec<CronSpec>, has_metrics: bool) -> Timetable {
     Timetable {
         key: ObjectKey::new("shop", name),
+        uid: name.to_owned(),
+        created_at: Some(now()),
+        is_leaving: false,
         target: workload(kind, name),
         min_replicas: 2,
         crons,
@@ -308,9 +311,45 @@ fn windows_ask_for_replicas() {
     let none = Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
     check_cron(web(vec![], true), &selector, none);
     check_cron(vec![], &selector, none);
+}
 
-    let two = |crons| Timetable { key: ObjectKey::new("shop", "too"), ..web(crons, true).remove(0) };
-    check_cron(vec![web(vec![closed], true).remove(0), two(vec![open])], &selector, Ok(&["8"]));
+#[test]
+fn of_several_autoscalers_of_a_workload_the_oldest_is_asked() {
+    let selector = format!("{OF_WEB}cron");
+    let (open, closed) = (cron("0 9 * * *", "0 17 * * *", 8), cron("0 13 * * *", "0 17 * * *", 9));
+    let made = |name: &str, ago: i64, cron: Option<&CronSpec>, has_metrics: bool| Timetable {
+        key: ObjectKey::new("shop", name),
+        created_at: now().checked_sub(SignedDuration::from_secs(ago)).ok(),
+        ..timetable("web", "Deployment", cron.cloned().into_iter().collect(), has_metrics)
+    };
+    let elder = || made("z", 60, Some(&closed), true);
+    check_cron(vec![elder(), made("a", 30, Some(&open), true)], &selector, Ok(&["2"]));
+    check_cron(vec![elder(), made("a", 60, Some(&open), true)], &selector, Ok(&["8"]));
+    check_cron(vec![elder(), made("a", 30, Some(&closed), false)], &selector, Ok(&["2"]));
+    let leaving = Timetable { is_leaving: true, ..elder() };
+    check_cron(vec![leaving.clone(), made("a", 30, Some(&open), true)], &selector, Ok(&["8"]));
+    let none = Err("there is no EffectiveHorizontalPodAutoscaler with crons that matches the selector");
+    check_cron(vec![leaving], &selector, none);
+    check_cron(vec![made("z", 60, None, true), made("a", 30, Some(&open), true)], &selector, none);
+}
+
+#[test]
+fn of_several_predictions_of_a_workload_that_of_the_oldest_autoscaler_is_asked() {
+    for (identifier, expected) in [("resource.cpu", "2900m"), ("external.more", "5")] {
+        let mut view = shop();
+        for (name, seconds) in [("a", 1), ("web", 0)] {
+            let created_at = now().checked_add(SignedDuration::from_secs(seconds)).ok();
+            let key = ObjectKey::new("shop", name);
+            let uid = name.to_owned();
+            let object = Timetable { key, uid, created_at, ..timetable("web", "Deployment", vec![], true) };
+            view.timetables.apply(Arc::new(object));
+        }
+        // Nobody else has the second one.
+        let values = [("resource.cpu", 90.0), ("external.more", 5.0)];
+        view.expected.apply(Arc::new(prediction("a", workload("Deployment", "web"), &values, 0)));
+        let found = external(view, "crane_autoscaling_prediction", &format!("{OF_WEB}{identifier}"));
+        assert_eq!(found, Ok(Some(vec![expected.to_owned()])), "{identifier}");
+    }
 }
 
 #[test]

@@ -3,14 +3,11 @@
 //! Two autoscalers of the same pods make each other stop (`AmbiguousSelector`), so there must never be a second one. One that nobody controls
 //! and that scales the same workload becomes the object's own, under the name that it has: the controller manager knows it by that name
 //! and goes on from the count that it last wanted. In a preview nothing may change, so there it stands in the way. Of several objects
-//! for the same workload only the oldest gets one: their autoscalers would not yet be there to be seen by each other.
-
-use std::collections::HashMap;
+//! for the same workload only the oldest (`cluster::Eldest`) gets one: their autoscalers would not yet be there to be seen by each other.
 
 use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, ScaleStrategy};
-use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use kube::ResourceExt as _;
+use kube::{Resource as _, ResourceExt as _};
 
 use super::{Problem, Seen, names};
 
@@ -24,6 +21,8 @@ pub(super) enum Found<'a> {
     Nothing,
     /// None may be made.
     Blocked(Problem),
+    /// Another object scales the workload. None may be made, nor anything else that would say how.
+    Taken(Problem),
 }
 
 /// The autoscaler that is an object's own.
@@ -41,7 +40,7 @@ pub(super) fn find<'a>(seen: &Seen<'a>) -> Found<'a> {
     }
     if let Some(elder) = seen.elder {
         let message = format!("the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload");
-        return Found::Blocked(Problem::new("FailedReconcileHPA", message));
+        return Found::Taken(Problem::new("FailedReconcileHPA", message));
     }
     let live =
         seen.autoscalers.iter().map(|whole| &whole.object).filter(|other| other.metadata.deletion_timestamp.is_none());
@@ -54,15 +53,33 @@ pub(super) fn find<'a>(seen: &Seen<'a>) -> Found<'a> {
         [only] if is_free(only) && seen.object.spec.effective_strategy() == ScaleStrategy::Auto => Found::Adopted(only),
         [first, ..] => {
             let name = first.name_any();
-            Found::Blocked(Problem::new(
-                "FailedReconcileHPA",
-                format!(
-                    "HorizontalPodAutoscaler {name} scales the same workload; it is taken over only with the strategy Auto, \
-                     and only if it is the only one and nobody controls it"
-                ),
-            ))
+            let message = format!(
+                "HorizontalPodAutoscaler {name} scales the same workload; it is taken over only with the strategy Auto, \
+                 and only if it is the only one and nobody controls it"
+            );
+            let problem = Problem::new("FailedReconcileHPA", message);
+            if same.iter().any(|autoscaler| is_of_another(autoscaler)) {
+                Found::Taken(problem)
+            } else {
+                Found::Blocked(problem)
+            }
         }
     }
+}
+
+/// Whether an object like this one controls an autoscaler.
+fn is_of_another(autoscaler: &HorizontalPodAutoscaler) -> bool {
+    let kind = EffectiveHorizontalPodAutoscaler::kind(&());
+    autoscaler.owner_references().iter().any(|owner| owner.controller == Some(true) && owner.kind == kind)
+}
+
+/// What to say of an object that has an autoscaler, though an older one is to scale the same workload by now.
+pub(super) fn rival(seen: &Seen) -> Option<Problem> {
+    let elder = seen.elder.filter(|_| own(seen).is_some())?;
+    let message = format!(
+        "the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload: its windows count, and its predictions before others"
+    );
+    Some(Problem::new("OlderAutoscaler", message))
 }
 
 /// Whether an autoscaler of the object's namespace has anything to do with the object.
@@ -70,46 +87,6 @@ pub(super) fn concerns(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveH
     names::is_owned(&autoscaler.metadata, object)
         || scales_the_same(autoscaler, object)
         || autoscaler.name_any() == names::owned_name(object)
-}
-
-/// For each workload the oldest of the objects that scale it.
-pub(super) fn eldest<'a>(
-    objects: impl Iterator<Item = &'a EffectiveHorizontalPodAutoscaler>,
-) -> HashMap<Workload, &'a EffectiveHorizontalPodAutoscaler> {
-    let mut eldest: HashMap<Workload, &EffectiveHorizontalPodAutoscaler> = HashMap::new();
-    for object in objects {
-        let known = eldest.entry(workload(object)).or_insert(object);
-        if age(object) < age(known) {
-            *known = object;
-        }
-    }
-    eldest
-}
-
-/// The name of the object among these that goes before an object.
-pub(super) fn elder_of<'a>(
-    object: &EffectiveHorizontalPodAutoscaler,
-    eldest: &HashMap<Workload, &'a EffectiveHorizontalPodAutoscaler>,
-) -> Option<&'a str> {
-    let eldest = eldest.get(&workload(object)).copied().filter(|eldest| age(eldest) != age(object))?;
-    eldest.metadata.name.as_deref()
-}
-
-/// Namespace, group, kind and name of a workload.
-pub(super) type Workload = [String; 4];
-
-fn workload(object: &EffectiveHorizontalPodAutoscaler) -> Workload {
-    let target = &object.spec.scale_target_ref;
-    let namespace = object.namespace().unwrap_or_default();
-    [namespace, group(&target.api_version).unwrap_or_default().to_owned(), target.kind.clone(), target.name.clone()]
-}
-
-/// The API server keeps whole seconds.
-fn age(object: &EffectiveHorizontalPodAutoscaler) -> (Option<Timestamp>, &str) {
-    (
-        object.metadata.creation_timestamp.as_ref().map(|time| time.0),
-        object.metadata.name.as_deref().unwrap_or_default(),
-    )
 }
 
 fn group(api_version: &str) -> Option<&str> {

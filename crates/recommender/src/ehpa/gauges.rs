@@ -3,13 +3,16 @@
 //! Unlike there, a native autoscaler that scaled twice between two looks counts once, of several objects about one series the adapter's one is
 //! shown, and a series goes with its object. Source: gocrane/crane `pkg/metrics/metric_collector.go`, `pkg/controller/ehpa/hpa_observer.go`.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::{AlgorithmKind, MetricPrediction, TimeSeriesPrediction};
 use api::vpa::DEFAULT_RECOMMENDER;
-use cluster::{ObjectKey, View, Whole};
+use cluster::{Claim, Eldest, MANAGED_BY, ObjectKey, View, Whole};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Resource as _, ResourceExt as _};
@@ -26,8 +29,6 @@ use crate::predict::Annotations;
 
 /// How often everything is looked at. Native autoscalers are at work every 15 s.
 const PERIOD: Duration = Duration::from_secs(10);
-/// The predictions that an effective autoscaler made say so by this label; they go before others about the same.
-const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");
 /// What an autoscaler says when it has scaled.
 const RESCALED: [&str; 2] = ["SucceededRescale", "SucceededOverloadRescale"];
 
@@ -124,7 +125,10 @@ fn samples(view: &View, scalings: &mut Scalings, recommender: &str, now: Timesta
     }
     samples.extend(native(view, scalings, recommender));
     let mut asked = BTreeMap::new();
-    for whole in effective.iter().filter(|whole| !whole.object.spec.crons.is_empty()) {
+    let eldest: Eldest = view.effective_autoscalers.iter().map(|whole| Claim::of(&whole.object)).collect();
+    let is_asked =
+        |object: &EffectiveHorizontalPodAutoscaler| !object.spec.crons.is_empty() && eldest.has(&Claim::of(object));
+    for whole in effective.iter().filter(|whole| is_asked(&whole.object)) {
         if let Some(replicas) = crons::replicas(&whole.object, now) {
             let target = &whole.object.spec.scale_target_ref;
             let labels =
@@ -134,7 +138,7 @@ fn samples(view: &View, scalings: &mut Scalings, recommender: &str, now: Timesta
         }
     }
     samples.extend(asked.into_iter().map(|(labels, replicas)| gauge(Sort::Cron, labels, f64::from(replicas))));
-    samples.extend(predicted(view, recommender, now));
+    samples.extend(predicted(view, &eldest, recommender, now));
     samples
 }
 
@@ -170,10 +174,14 @@ fn native(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample
     samples
 }
 
-fn predicted(view: &View, recommender: &str, now: Timestamp) -> Vec<Sample> {
+fn predicted(view: &View, eldest: &Eldest, recommender: &str, now: Timestamp) -> Vec<Sample> {
     let ours = view.predictions.iter().filter(|whole| Annotations::of(view, whole).recommender() == recommender);
     let mut ours: Vec<_> = ours.collect();
-    ours.sort_by_key(|whole| whole.object.labels().get(MANAGED_BY.0).map(String::as_str) != Some(MANAGED_BY.1));
+    ours.sort_by_key(|whole| {
+        let controller = whole.object.owner_references().iter().find(|owner| owner.controller == Some(true));
+        let managed_by = whole.object.labels().get(MANAGED_BY.0).map(String::as_str);
+        eldest.order(controller.map(|owner| owner.uid.as_str()), managed_by)
+    });
     let mut found: BTreeMap<Vec<String>, Vec<Sample>> = BTreeMap::new();
     for whole in ours {
         let written = whole.object.status.as_ref().map(|status| status.prediction_metrics.as_slice());
@@ -219,182 +227,4 @@ fn values(labels: &[String], metric: &MetricPrediction, window_seconds: i32, now
     let predicted = Predicted { identifier, ready: metric.ready, series: &[points] };
     let largest = window_maximum(&[predicted], identifier, now, window_seconds).ok();
     largest.map(|value| gauge(Sort::Prediction, labels.to_vec(), value)).into_iter().chain(next).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    const NOW: &str = "2026-01-07T12:00:00Z";
-
-    fn now() -> Timestamp {
-        NOW.parse().expect("a time")
-    }
-
-    fn key(object: &Value) -> ObjectKey {
-        ObjectKey::new("shop", object["metadata"]["name"].as_str().expect("a name"))
-    }
-
-    fn effective(name: &str, annotations: &Value, spec: &Value) -> Whole<EffectiveHorizontalPodAutoscaler> {
-        let mut object = json!({
-            "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
-            "metadata": {"name": name, "namespace": "shop", "uid": name, "annotations": annotations},
-            "spec": {
-                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-                "minReplicas": 2, "maxReplicas": 10,
-            },
-            "status": {"expectReplicas": 4, "currentReplicas": 3},
-        });
-        for (field, value) in spec.as_object().expect("fields") {
-            object["spec"][field] = value.clone();
-        }
-        Whole { key: key(&object), object: api::effective_hpa::parse(object).expect("an object") }
-    }
-
-    fn native(name: &str, owner: Option<&str>, wanted: i32, reason: &str) -> Whole<HorizontalPodAutoscaler> {
-        let owners = owner.map(|owner| {
-            json!([{
-                "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
-                "name": owner, "uid": owner, "controller": true,
-            }])
-        });
-        let object = json!({
-            "metadata": {"name": name, "namespace": "shop", "uid": name, "ownerReferences": owners},
-            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "maxReplicas": 10},
-            "status": {
-                "desiredReplicas": wanted, "currentReplicas": 1,
-                "conditions": [{"type": "AbleToScale", "status": "True", "reason": reason}],
-            },
-        });
-        Whole { key: key(&object), object: serde_json::from_value(object).expect("an autoscaler") }
-    }
-
-    /// A prediction of 1, 2, … at each minute from a minute before now on.
-    fn prediction(name: &str, series: usize, is_ready: bool, labels: &Value) -> Whole<TimeSeriesPrediction> {
-        let sample = |minute: i64| json!({"timestamp": now().as_second() + (minute - 1) * 60, "value": format!("{}.50000", minute)});
-        let samples: Vec<_> = (0..=120).map(sample).collect();
-        let object = json!({
-            "apiVersion": "prediction.crane.io/v1alpha1", "kind": "TimeSeriesPrediction",
-            "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels},
-            "spec": {
-                "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-                "predictionWindowSeconds": 3600,
-                "predictionMetrics": [{
-                    "resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu",
-                    "algorithm": {"algorithmType": "percentile"},
-                }],
-            },
-            "status": {"predictionMetrics": [{
-                "resourceIdentifier": "resource.cpu", "ready": is_ready,
-                "prediction": vec![json!({"labels": [], "samples": samples}); series],
-            }]},
-        });
-        Whole { key: key(&object), object: api::prediction::parse(object).expect("an object") }
-    }
-
-    /// `expected`: the series as sort, labels, value, and time as seconds from now.
-    fn check(view: &View, scalings: &mut Scalings, expected: &[(Sort, &str, f64, Option<i64>)]) {
-        let found = samples(view, scalings, "default", now());
-        let found: Vec<_> = found
-            .iter()
-            .map(|it| (it.sort, it.labels.join(" "), it.value, it.at.map(|at| at - now().as_second())))
-            .collect();
-        let expected: Vec<_> =
-            expected.iter().map(|(sort, labels, value, at)| (*sort, (*labels).to_owned(), *value, *at)).collect();
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn replicas_are_shown_of_our_own_objects_and_of_every_other_native_autoscaler() {
-        let mut view = View::default();
-        view.effective_autoscalers.apply(Arc::new(effective("web", &json!({}), &json!({}))));
-        let of_another = json!({"plimsoll.dev/recommender": "another"});
-        view.effective_autoscalers.apply(Arc::new(effective("api", &of_another, &json!({}))));
-        view.horizontal_autoscalers.apply(Arc::new(native("ehpa-api", Some("api"), 7, "")));
-        view.horizontal_autoscalers.apply(Arc::new(native("ehpa-web", Some("web"), 5, "")));
-        view.horizontal_autoscalers.apply(Arc::new(native("plain", None, 6, "")));
-        check(
-            &view,
-            &mut Scalings::default(),
-            &[
-                (Sort::EffectiveReplicas, "shop web", 4.0, None),
-                (Sort::Replicas, "shop ehpa-web", 5.0, None),
-                (Sort::Scalings, "shop ehpa-web ehpa", 0.0, None),
-                (Sort::Replicas, "shop plain", 6.0, None),
-                (Sort::Scalings, "shop plain hpa", 0.0, None),
-            ],
-        );
-    }
-
-    #[test]
-    fn an_autoscaler_that_scales_is_counted_until_it_is_gone() {
-        let (mut view, mut scalings) = (View::default(), Scalings::default());
-        for (wanted, reason, times) in [
-            (3, "SucceededRescale", 0.0),
-            (4, "SucceededRescale", 1.0),
-            (4, "SucceededRescale", 1.0),
-            (5, "FailedUpdateScale", 1.0),
-            (2, "SucceededRescale", 2.0),
-        ] {
-            view.horizontal_autoscalers.apply(Arc::new(native("plain", None, wanted, reason)));
-            let expected = [
-                (Sort::Replicas, "shop plain", f64::from(wanted), None),
-                (Sort::Scalings, "shop plain hpa", times, None),
-            ];
-            check(&view, &mut scalings, &expected);
-        }
-        view.horizontal_autoscalers.delete(&ObjectKey::new("shop", "plain"));
-        check(&view, &mut scalings, &[]);
-        assert!(scalings.0.is_empty());
-    }
-
-    #[test]
-    fn crons_ask_for_the_most_of_those_that_are_open() {
-        let cron = |start: &str, end: &str, replicas: i32| json!([{"name": "a", "start": start, "end": end, "targetReplicas": replicas}]);
-        let (open, closed) = (cron("0 9 * * *", "0 17 * * *", 8), cron("0 17 * * *", "0 9 * * *", 9));
-        let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]);
-        let mut broken = cron("0 9 * * *", "0 17 * * *", 9);
-        broken[0]["timezone"] = json!("Nowhere/Else");
-        for (spec, expected) in [
-            (json!({"crons": open}), Some(8.0)),
-            (json!({"crons": closed, "metrics": metrics}), Some(2.0)),
-            (json!({"crons": closed}), Some(3.0)),
-            (json!({"crons": broken}), None),
-        ] {
-            let mut view = View::default();
-            view.effective_autoscalers.apply(Arc::new(effective("web", &json!({}), &spec)));
-            let mut wanted = vec![(Sort::EffectiveReplicas, "shop web", 4.0, None)];
-            wanted.extend(expected.map(|value| (Sort::Cron, "Deployment web shop cron", value, None)));
-            check(&view, &mut Scalings::default(), &wanted);
-        }
-    }
-
-    #[test]
-    fn predictions_are_shown_by_the_largest_of_the_window_and_by_the_next() {
-        let labels = "Deployment web shop resource.cpu percentile";
-        let next = (Sort::NextPredicted, labels, 1.5, Some(0));
-        for (series, is_ready, expected) in [
-            (1, true, vec![(Sort::Prediction, labels, 61.5, None), next]),
-            (1, false, vec![next]),
-            (2, true, vec![]),
-            (0, true, vec![]),
-        ] {
-            let mut view = View::default();
-            view.predictions.apply(Arc::new(prediction("web", series, is_ready, &json!({}))));
-            check(&view, &mut Scalings::default(), &expected);
-        }
-    }
-
-    #[test]
-    fn of_two_predictions_of_the_same_the_managed_one_is_shown() {
-        let mut view = View::default();
-        view.predictions.apply(Arc::new(prediction("a", 1, true, &json!({}))));
-        view.predictions.apply(Arc::new(prediction("b", 1, false, &json!({MANAGED_BY.0: MANAGED_BY.1}))));
-        let labels = "Deployment web shop resource.cpu percentile";
-        check(&view, &mut Scalings::default(), &[(Sort::NextPredicted, labels, 1.5, Some(0))]);
-    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, ScaleStrategy};
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
-use cluster::{ObjectKey, Pod, View, Whole};
+use cluster::{Claim, Eldest, ObjectKey, Pod, View, Whole};
 use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
@@ -143,7 +143,7 @@ impl Keeper {
         }
         let live = seen.effective_autoscalers.iter();
         let live: Vec<_> = live.filter(|whole| whole.object.metadata.deletion_timestamp.is_none()).collect();
-        let eldest = super::adopt::eldest(live.iter().map(|whole| &whole.object));
+        let eldest: Eldest = live.iter().map(|whole| Claim::of(&whole.object)).collect();
         let mine = live.into_iter().filter(|whole| super::names::recommender(&whole.object) == self.recommender);
         let scene = |object: &Arc<Whole<EffectiveHorizontalPodAutoscaler>>| {
             let owned = ObjectKey::new(&object.key.namespace, super::names::owned_name(&object.object));
@@ -152,7 +152,7 @@ impl Keeper {
             Scene {
                 object: Arc::clone(object),
                 autoscalers: concerning.map(|other| Arc::clone(other)).collect(),
-                elder: super::adopt::elder_of(&object.object, &eldest).map(str::to_owned),
+                elder: eldest.before(&Claim::of(&object.object)).map(str::to_owned),
                 prediction: seen.predictions.get(&owned).cloned(),
                 substitute: seen.substitutes.get(&owned).cloned(),
                 rules: Arc::clone(&rules),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::vpa::DEFAULT_RECOMMENDER;
+use cluster::MANAGED_BY;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
@@ -67,7 +68,7 @@ fn own_labels(object: &EffectiveHorizontalPodAutoscaler) -> [(String, String); 4
     [
         ("app.kubernetes.io/name", owned_name(object)),
         ("app.kubernetes.io/part-of", object.name_any()),
-        ("app.kubernetes.io/managed-by", "effective-hpa-controller".to_owned()),
+        (MANAGED_BY.0, MANAGED_BY.1.to_owned()),
         (UID_LABEL, object.uid().unwrap_or_default()),
     ]
     .map(|(key, value)| (key.to_owned(), value))

@@ -7,7 +7,7 @@ use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
-use super::adopt::{Found, find};
+use super::adopt::{Found, find, rival};
 use super::{Problem, Seen, Target, autoscaler, forecast, metrics, names, substitute};
 
 /// What is to be.
@@ -45,7 +45,8 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
         Ok(target) => target,
         Err(why) => return Plan { problems: vec![Problem::new("FailedGetScale", why)], ..Plan::default() },
     };
-    let scale_to = manual(seen, target);
+    let is_taken = matches!(find(seen), Found::Taken(_));
+    let scale_to = manual(seen, target).filter(|_| !is_taken);
     if target.spec_replicas == 0 && seen.object.spec.effective_min_replicas() != 0 {
         let message = "scaling is disabled since the replica count of the target is zero";
         let problems = vec![Problem::new("ScalingDisabled", message)];
@@ -60,12 +61,14 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
             (None, false)
         }
     };
+    problems.extend(rival(seen));
     Plan {
         // What would be substituted for nothing serves nobody.
         substitute: wish(substitute::substitute(seen, target).filter(|_| autoscaler.is_some()), || {
             seen.substitute.is_some_and(|there| names::is_owned(&there.metadata, seen.object))
         }),
-        prediction: wish(forecast::prediction(seen), || {
+        // It would be taken for that of the object which scales the workload.
+        prediction: wish(forecast::prediction(seen).filter(|_| !is_taken), || {
             seen.prediction.is_some_and(|there| names::is_owned(&there.metadata, seen.object))
         }),
         autoscaler,
@@ -83,7 +86,7 @@ fn wanted_autoscaler(
     let (existing, adopts) = match find(seen) {
         Found::Own(own) => (Some(own), false),
         Found::Adopted(other) => (Some(other), true),
-        Found::Blocked(problem) => return Err(problem),
+        Found::Blocked(problem) | Found::Taken(problem) => return Err(problem),
         Found::Nothing => {
             if seen.autoscalers.iter().any(|other| autoscaler::has_our_name(&other.object, seen)) {
                 let message = format!("HorizontalPodAutoscaler {} is somebody else's", names::owned_name(seen.object));

@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::stage::{Stage, autoscaler, native, owner, reasons};
-use crate::ehpa::adopt::{elder_of, eldest};
 use crate::ehpa::plan::Wish;
 
 #[test]
@@ -34,28 +33,27 @@ fn an_autoscaler_of_the_same_workload_is_taken_over_only_if_nobody_else_minds() 
 }
 
 #[test]
-fn of_objects_for_the_same_workload_only_the_oldest_gets_an_autoscaler() {
-    let object = |name: &str, created: &str, api_version: &str| {
-        let mut object = Stage::new(&json!({})).object;
-        object.metadata.name = Some(name.to_owned());
-        object.metadata.creation_timestamp = serde_json::from_value(json!(created)).expect("a time");
-        api_version.clone_into(&mut object.spec.scale_target_ref.api_version);
-        object
+fn of_objects_for_the_same_workload_only_the_oldest_has_anything() {
+    let by_hand = json!({"scaleStrategy": "Preview", "specificReplicas": 100});
+    let check = |stage: Stage| {
+        let plan = stage.plan();
+        assert_eq!((plan.autoscaler.as_ref(), reasons(&plan)), (None, vec!["FailedReconcileHPA"]));
+        assert_eq!((plan.scale_to, plan.substitute), (None, Wish::Leave));
+        plan.prediction
     };
-    let objects = [
-        object("b", "2026-01-01T00:00:00Z", "apps/v1"),
-        object("a", "2026-01-01T00:00:00Z", "apps/v1beta2"),
-        object("aa", "2026-01-01T00:00:01Z", "apps/v1"),
-        object("c", "2026-01-02T00:00:00Z", "other/v1"),
-    ];
-    let eldest = eldest(objects.iter());
-    let elders = objects.each_ref().map(|object| elder_of(object, &eldest));
-    assert_eq!(elders, [Some("a"), None, Some("a"), None]);
-
-    let mut stage = Stage::new(&json!({}));
-    stage.elder = Some("a");
-    let plan = stage.plan();
-    assert_eq!((plan.autoscaler.as_ref(), reasons(&plan)), (None, vec!["FailedReconcileHPA"]));
+    let younger = || Stage { elder: Some("a"), ..Stage::new(&by_hand) };
+    assert_eq!(check(younger()), Wish::Leave);
+    assert_eq!(check(younger().predicted(&[])), Wish::Remove);
+    // The oldest may have been turned to the workload of another, which keeps what it has.
+    let theirs = native("theirs", &json!({"ownerReferences": owner("u2")}));
+    assert_eq!(check(Stage::new(&by_hand).autoscaler(theirs).predicted(&[])), Wish::Remove);
     let own = native("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}));
-    assert!(stage.autoscaler(own).plan().autoscaler.is_some(), "what it has it keeps");
+    let plan = younger().autoscaler(own).plan();
+    assert!(matches!(plan.prediction, Wish::Have(_)), "{:?}", plan.prediction);
+    assert_eq!((plan.autoscaler.is_some(), reasons(&plan)), (true, vec!["OlderAutoscaler"]));
+
+    // What is predicted for a preview beside somebody's own autoscaler is nobody's answer.
+    let plan = Stage::new(&by_hand).autoscaler(native("mine", &json!({}))).plan();
+    assert_eq!((plan.autoscaler.is_none(), plan.scale_to), (true, Some(100)));
+    assert!(matches!(plan.prediction, Wish::Have(_)), "{:?}", plan.prediction);
 }
