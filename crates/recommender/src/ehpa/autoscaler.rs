@@ -12,7 +12,7 @@ use kube::{Resource as _, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Seen, names};
+use super::{Problem, Seen, names};
 
 /// The autoscaler with these metrics, or else with those that it has, under the name of the one that is there if there is one.
 pub(super) fn autoscaler(
@@ -32,12 +32,28 @@ pub(super) fn autoscaler(
     }
     let spec = HorizontalPodAutoscalerSpec {
         scale_target_ref: target(seen),
-        min_replicas: Some(spec.effective_min_replicas()),
+        min_replicas: Some(spec.effective_min_replicas().max(i32::from(!measures_without_pods(&metrics)))),
         max_replicas: spec.max_replicas,
         metrics: Some(metrics).filter(|metrics| !metrics.is_empty()),
         behavior,
     };
     Ok(HorizontalPodAutoscaler { metadata, spec, status: None })
+}
+
+/// Whether a metric is among these that says something while no pod runs. The server admits no autoscaler down to zero replicas without one
+/// (`validateMetrics` in kubernetes `pkg/apis/autoscaling/validation`).
+fn measures_without_pods(metrics: &[NativeMetric]) -> bool {
+    metrics.iter().any(|metric| metric.external.is_some() || metric.object.is_some())
+}
+
+/// What to say where an autoscaler keeps more than the object wants.
+pub(super) fn raised(seen: &Seen, wanted: &HorizontalPodAutoscaler) -> Option<Problem> {
+    let least = wanted.spec.min_replicas.filter(|least| *least > seen.object.spec.effective_min_replicas())?;
+    let message = format!(
+        "minReplicas is {least}: down to none an autoscaler scales only by a metric of an object, an external one or a prediction, and \
+         there is none yet"
+    );
+    Some(Problem::new("NotScaledToZero", message))
 }
 
 fn target(seen: &Seen) -> CrossVersionObjectReference {

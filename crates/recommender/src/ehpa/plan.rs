@@ -62,6 +62,7 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
         }
     };
     problems.extend(rival(seen));
+    problems.extend(autoscaler.as_ref().and_then(|wanted| autoscaler::raised(seen, wanted)));
     Plan {
         // What would be substituted for nothing serves nobody.
         substitute: wish(substitute::substitute(seen, target).filter(|_| autoscaler.is_some()), || {

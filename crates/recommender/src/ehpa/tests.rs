@@ -30,7 +30,7 @@ fn a_workload_without_replicas_or_scale_is_left_alone() {
     let plan = Stage::new(&json!({})).replicas(0).plan();
     assert_eq!((plan.autoscaler.is_none(), reasons(&plan)), (true, vec!["ScalingDisabled"]));
     let plan = Stage::new(&json!({"minReplicas": 0})).replicas(0).plan();
-    assert_eq!((plan.autoscaler.is_some(), reasons(&plan)), (true, vec![]));
+    assert_eq!((plan.autoscaler.is_some(), reasons(&plan)), (true, vec!["NotScaledToZero"]));
     let mut stage = Stage::new(&json!({}));
     stage.target = Err("deployments.apps \"php-apache\" not found".to_owned());
     let plan = stage.plan();
@@ -108,4 +108,24 @@ fn what_is_too_long_for_a_label_is_none() {
             assert_eq!(labels["app.kubernetes.io/managed-by"], "effective-hpa-controller");
         }
     }
+}
+
+#[test]
+fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
+    let check = |stage: Stage, least: i32, problems: &[&str]| {
+        let plan = stage.plan();
+        assert_eq!((&autoscaler(&plan)["spec"]["minReplicas"], reasons(&plan)), (&json!(least), problems.to_vec()));
+    };
+    let target = json!({"type": "AverageValue", "averageValue": "1"});
+    let external = json!({"type": "External", "external": {"metric": {"name": "queue"}, "target": target}});
+    let object = json!({"type": "Object", "object": {
+        "metric": {"name": "queue"}, "target": target, "describedObject": {"kind": "Service", "name": "web"},
+    }});
+    let cron = json!({"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80});
+    check(Stage::new(&json!({"minReplicas": 0})), 1, &["NotScaledToZero"]);
+    check(Stage::new(&json!({"minReplicas": 0})).predicted(&[("resource.cpu", true, 1)]), 0, &[]);
+    check(Stage::new(&json!({"minReplicas": 0, "metrics": [external]})), 0, &[]);
+    check(Stage::new(&json!({"minReplicas": 0, "metrics": [object]})), 0, &[]);
+    check(Stage::new(&json!({"minReplicas": 0, "metrics": [], "crons": [cron]})), 0, &[]);
+    check(Stage::new(&json!({"minReplicas": 2})), 2, &[]);
 }
