@@ -10,6 +10,7 @@ mod args;
 mod authorities;
 mod front_proxy;
 mod lookup;
+mod lost;
 mod metrics;
 mod own;
 mod peers;

@@ -13,6 +13,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 use runtime::Condition;
 
+use super::lost::with_lost;
 use super::metrics::Metrics;
 use super::own::{Own, Unusable};
 use super::trust::{Data, Trust};
@@ -60,6 +61,8 @@ pub(super) struct Trusted {
 struct Said {
     by_the_cluster: Data,
     by_files: Data,
+    /// Authorities that the cluster names no more.
+    lost: Vec<&'static str>,
     /// How often anybody said anything.
     times: u64,
 }
@@ -85,8 +88,14 @@ impl Trusted {
             // What cannot be used of the cluster's leaves this.
             self.take(|said| said.by_files = by_files);
         }
-        self.take(|said| said.by_the_cluster = by_the_cluster);
+        self.hear(&by_the_cluster);
         Ok(())
+    }
+
+    /// The cluster says this. What files replace is none of its business.
+    fn hear(&self, data: &Data) {
+        let data = self.own.over(data, &Data::new());
+        self.take(|said| (said.by_the_cluster, said.lost) = with_lost(&said.by_the_cluster, data));
     }
 
     async fn look_up(&self, config_maps: &Api<ConfigMap>) -> Result<Data, Unknown> {
@@ -129,7 +138,7 @@ impl Trusted {
             match state {
                 Ok(Some(found)) => {
                     said = false;
-                    self.take(|said| said.by_the_cluster = found.data.unwrap_or_default());
+                    self.hear(&found.data.unwrap_or_default());
                 }
                 Ok(None) => tracing::debug!("there is no ConfigMap {NAMESPACE}/{NAME}"),
                 Err(error) if !said => {
@@ -182,15 +191,17 @@ impl Trusted {
                 return self.is_known.ready_but(format!("what was read last cannot be used: {error}"));
             }
         };
-        let is_first = next.times == 1;
+        let is_news = next.times == 1 || next.lost != said.lost || trust.data != self.current.load().data;
         *said = next;
-        let warnings = trust.warnings();
+        let mut warnings = trust.warnings();
+        let gone = |key: &&str| format!("ConfigMap {NAMESPACE}/{NAME} has no {key} any more: the last known stands");
+        warnings.extend(said.lost.iter().map(gone));
         if warnings.is_empty() {
             self.is_known.ready();
         } else {
             self.is_known.ready_but(warnings.join("; "));
         }
-        if trust.data == self.current.load().data && !is_first {
+        if !is_news {
             return;
         }
         for warning in warnings {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::trust::{CLIENT_CA, Data, PROXY_CA, Trust, TrustError};
 
 /// What the entries about front proxies begin with.
-const PROXY: &str = "requestheader-";
+pub(super) const PROXY: &str = "requestheader-";
 
 /// Flags that say whom to trust about callers.
 #[derive(Debug, Clone, clap::Args)]

@@ -64,6 +64,27 @@ async fn what_cannot_be_used_leaves_the_last_that_could() {
 }
 
 #[tokio::test]
+async fn authorities_that_are_taken_out_stand_and_it_is_said() {
+    let stage = Stage::new(&[]).await;
+    let said = ["X-Remote-User: joe"];
+    let next = Authority::new("next clients");
+    let (mut proxy, mut client) = (stage.proxy().await, stage.connect(Some(&next.client("jane"))).await);
+    assert_eq!((proxy.queue(&said).await, client.queue(&[]).await), (403, 401));
+    let mut configured = configuration(&stage.proxies.pem(), &next.pem(), NAMES);
+    configured.remove("requestheader-client-ca-file");
+    stage.api.configure(configured);
+    becomes(&mut client, &[], 403).await;
+    assert_eq!(proxy.queue(&said).await, 403);
+    assert_eq!(
+        stage.connect(Some(&stage.proxies.client("somebody"))).await.queue(&said).await,
+        401,
+        "nor are the names"
+    );
+    let (code, report) = stage.connect(None).await.get("/readyz?verbose", &[]).await;
+    assert!(code == 200 && report.contains("has no requestheader-client-ca-file any more"), "{code} {report}");
+}
+
+#[tokio::test]
 async fn without_a_configuration_no_proxy_is_believed_and_it_is_said() {
     let stage = Stage::with(&[], |_, _| None).await;
     let mut proxy = stage.proxy().await;
