@@ -163,6 +163,9 @@ mod tests {
         for number in ["-9223372036854775808m", "9223372036854775807m"] {
             check(200, &item(number), &ExchangeError::NoValue("one is not a number".to_owned()));
         }
+        let alive = |code: u16| refusal(StatusCode::from_u16(code).unwrap(), b"").is_alive();
+        assert!([400, 401, 403, 404, 418, 500, 501].into_iter().all(alive));
+        assert!(![429, 502, 503, 504].into_iter().any(alive));
         assert!(matches!(values_in(&ask("queue", ""), b"<html>"), Err(ExchangeError::Nonsense(_))));
         assert!(matches!(refusal(StatusCode::BAD_GATEWAY, "x\n".repeat(1000).as_bytes()), ExchangeError::Code { .. }));
     }

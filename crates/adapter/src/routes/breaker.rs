@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::answers::Key;
+
 /// Failures in a row.
 const FAILURES: u32 = 5;
 /// How long nothing is asked.
@@ -12,6 +14,8 @@ const REST: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Breaker {
     failures: u32,
+    /// Questions among them whose answer did not come in time.
+    late: Vec<Key>,
     rests_until: Option<Instant>,
     is_trying: bool,
 }
@@ -34,9 +38,12 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// There was none.
-    pub(super) fn failed(&mut self, now: Instant) {
-        self.failures = self.failures.saturating_add(1);
+    /// There was none. `late`: the question whose answer did not come in time, which counts once in a row: with others there may be no trouble.
+    pub(super) fn failed(&mut self, now: Instant, late: Option<Key>) {
+        if late.is_none_or(|question| !self.late.contains(&question)) {
+            self.failures = self.failures.saturating_add(1);
+            self.late.extend(late.filter(|_| self.failures <= FAILURES));
+        }
         if self.is_trying || self.failures >= FAILURES {
             self.rests_until = Some(now + REST);
         }
@@ -58,13 +65,13 @@ mod tests {
         let (mut breaker, start) = (Breaker::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         for _ in 0..FAILURES - 1 {
-            breaker.failed(at(0));
+            breaker.failed(at(0), None);
         }
         assert!(breaker.may_ask(at(0)));
-        breaker.failed(at(0));
+        breaker.failed(at(0), None);
         assert!(!breaker.may_ask(at(0)) && !breaker.may_ask(at(4)) && breaker.is_open());
         assert_eq!((breaker.may_ask(at(5)), breaker.may_ask(at(5))), (true, false), "one tries");
-        breaker.failed(at(6));
+        breaker.failed(at(6), None);
         assert!(!breaker.may_ask(at(10)));
         assert!(breaker.may_ask(at(11)));
         breaker.succeeded();
@@ -75,10 +82,25 @@ mod tests {
     fn an_answer_between_failures_keeps_it_closed() {
         let (mut breaker, now) = (Breaker::default(), Instant::now());
         for _ in 0..10 * FAILURES {
-            breaker.failed(now);
-            breaker.failed(now);
+            breaker.failed(now, None);
+            breaker.failed(now, None);
             breaker.succeeded();
         }
         assert!(breaker.may_ask(now));
+    }
+
+    #[test]
+    fn questions_that_are_always_late_count_once_each() {
+        let (mut breaker, start) = (Breaker::default(), Instant::now());
+        let question = |number: u8| Some([number; 32]);
+        for number in (0..4).cycle().take(100) {
+            breaker.failed(start, question(number));
+        }
+        assert!(breaker.may_ask(start) && !breaker.is_open());
+        breaker.failed(start, question(4));
+        assert!(!breaker.may_ask(start));
+        assert!(breaker.may_ask(start + REST));
+        breaker.failed(start + REST, question(0));
+        assert!(!breaker.may_ask(start + REST), "the one that tries tries for all");
     }
 }

@@ -55,9 +55,16 @@ pub(super) enum ExchangeError {
 }
 
 impl ExchangeError {
-    /// Whether it is there at all, and in its senses.
+    /// Whether it is there at all. A single metric's trouble is no reason to ask about no other: providers answer 500 when the query behind one fails.
     pub(super) fn is_alive(&self) -> bool {
-        matches!(self, Self::NotFound(_) | Self::BadRequest(_) | Self::NoValue(_) | Self::NoLeave { .. })
+        match self {
+            Self::NotFound(_) | Self::BadRequest(_) | Self::NoValue(_) | Self::NoLeave { .. } | Self::Nonsense(_) => {
+                true
+            }
+            // It has too much to do, or somebody in front of it answers in its place.
+            Self::Code { code, .. } => !matches!(code, 429 | 502..=504),
+            Self::Lost(_) | Self::Timeout(_) => false,
+        }
     }
 }
 

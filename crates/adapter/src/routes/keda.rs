@@ -239,8 +239,8 @@ mod tests {
             (Status::unknown("scaler: down"), "it has no value: scaler: down", true),
             (Status::unavailable("gone"), "no answer: gone", false),
             (Status::deadline_exceeded("late"), "no answer: late", false),
-            (Status::unimplemented(""), "its answer cannot be used: it does not know api.MetricsService: ", false),
-            (Status::out_of_range("too large"), "its answer cannot be used: too large", false),
+            (Status::unimplemented(""), "its answer cannot be used: it does not know api.MetricsService: ", true),
+            (Status::out_of_range("too large"), "its answer cannot be used: too large", true),
         ] {
             let found = refusal(&status);
             assert_eq!((found.to_string().as_str(), found.is_alive()), (expected, is_alive), "{status}");

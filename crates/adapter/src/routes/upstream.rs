@@ -171,7 +171,8 @@ impl Upstream {
         let is_open = {
             let mut breaker = lock(&self.breaker);
             match &answer {
-                Err(error) if !error.is_alive() => breaker.failed(Instant::now()),
+                Err(ExchangeError::Timeout(_)) => breaker.failed(Instant::now(), Some(last)),
+                Err(error) if !error.is_alive() => breaker.failed(Instant::now(), None),
                 _ => breaker.succeeded(),
             }
             breaker.is_open()

@@ -1,7 +1,7 @@
 //! Puts queries to the store: few at once, and none for a moment when it has gone silent.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::answers::Failure;
 use super::metrics::Metrics;
+use crate::answers::{Key, key};
 
 /// Queries at the same time.
 const CONCURRENCY: usize = 32;
@@ -29,23 +30,42 @@ pub(super) struct Store {
     metrics: Metrics,
 }
 
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Silence {
     failures: u32,
+    /// Queries among them whose answer did not come in time.
+    late: Vec<Key>,
     until: Option<Instant>,
 }
 
+/// What was heard of a query.
+#[derive(Debug, Clone, Copy)]
+enum Heard {
+    /// Anything at all.
+    Answer,
+    /// Nothing.
+    Nothing,
+    /// Nothing in time, of this one. It counts once: with other queries there may be no trouble.
+    Late(Key),
+}
+
 impl Silence {
-    fn is_on(self, now: Instant) -> bool {
+    fn is_on(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
-    fn after(self, was_silent: bool, now: Instant) -> Self {
-        if !was_silent {
-            return Self::default();
+    fn hears(&mut self, heard: Heard, now: Instant) {
+        match heard {
+            Heard::Answer => return *self = Self::default(),
+            Heard::Late(query) if self.late.contains(&query) => {}
+            Heard::Nothing | Heard::Late(_) => self.failures = self.failures.saturating_add(1),
         }
-        let failures = self.failures.saturating_add(1);
-        Self { failures, until: (failures >= SILENT_AFTER).then(|| now + SILENT_FOR) }
+        if let Heard::Late(query) = heard
+            && self.late.len() < SILENT_AFTER as usize
+        {
+            self.late.push(query);
+        }
+        self.until = (self.failures >= SILENT_AFTER).then(|| now + SILENT_FOR);
     }
 }
 
@@ -82,7 +102,7 @@ impl Store {
                 return Err(failure("there is no connection to Prometheus yet", false));
             };
             let answer = prometheus.query(&query, PATIENCE).await;
-            store.heard(&answer);
+            store.heard(&query, &answer);
             let mut samples = answer.map_err(|error| {
                 tracing::debug!(%error, query, "a query failed");
                 public(&error)
@@ -96,14 +116,18 @@ impl Store {
         }
     }
 
-    fn silence(&self) -> Silence {
-        *self.silence.lock().unwrap_or_else(PoisonError::into_inner)
+    fn heard<T>(&self, query: &str, answer: &Result<T, PrometheusError>) {
+        let heard = match answer {
+            Err(PrometheusError::Unreachable(_)) => Heard::Nothing,
+            Err(PrometheusError::Timeout(_)) => Heard::Late(key(query.as_bytes())),
+            _ => Heard::Answer,
+        };
+        self.silence().hears(heard, Instant::now());
     }
 
-    fn heard<T>(&self, answer: &Result<T, PrometheusError>) {
-        let was_silent = matches!(answer, Err(PrometheusError::Unreachable(_) | PrometheusError::Timeout(_)));
-        let mut silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
-        *silence = silence.after(was_silent, Instant::now());
+    /// It is whole after every statement, so a panic elsewhere leaves nothing half-done.
+    fn silence(&self) -> MutexGuard<'_, Silence> {
+        self.silence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,17 +147,42 @@ mod tests {
 
     #[test]
     fn a_silent_store_is_left_alone_for_a_moment() {
+        use Heard::{Answer, Nothing};
         let start = Instant::now();
         let mut silence = Silence::default();
-        for (was_silent, is_on) in
-            [(true, false), (true, false), (false, false), (true, false), (true, false), (true, true), (true, true)]
-        {
-            silence = silence.after(was_silent, start);
+        for (heard, is_on) in [
+            (Nothing, false),
+            (Nothing, false),
+            (Answer, false),
+            (Nothing, false),
+            (Nothing, false),
+            (Nothing, true),
+            (Nothing, true),
+        ] {
+            silence.hears(heard, start);
             assert_eq!(silence.is_on(start), is_on, "{silence:?}");
         }
         assert!(!silence.is_on(start + SILENT_FOR));
-        assert!(silence.after(true, start).is_on(start), "one more failure is enough");
-        assert!(!silence.after(false, start).is_on(start));
+        let later = start + SILENT_FOR;
+        silence.hears(Nothing, later);
+        assert!(silence.is_on(later), "one more failure is enough");
+        silence.hears(Answer, later);
+        assert!(!silence.is_on(later));
+    }
+
+    #[test]
+    fn queries_that_are_always_late_count_once_each() {
+        let (start, mut silence) = (Instant::now(), Silence::default());
+        let late = |number: u8| Heard::Late([number; 32]);
+        for number in (0..2).cycle().take(100) {
+            silence.hears(late(number), start);
+            assert!(!silence.is_on(start), "{silence:?}");
+        }
+        silence.hears(late(2), start);
+        assert!(silence.is_on(start), "three of them are a silent store");
+        let later = start + SILENT_FOR;
+        silence.hears(late(0), later);
+        assert!(silence.is_on(later), "which is not heard again yet");
     }
 
     #[test]

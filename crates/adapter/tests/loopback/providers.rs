@@ -87,7 +87,7 @@ async fn while_a_provider_hangs_its_last_word_stands_in_and_then_it_is_left_alon
     let unheard = QUEUE.replace("queue", "unheard");
     becomes(&stage, &unheard, (503, "the provider another gives no metric: no answer within 200ms")).await;
     let resting = "the provider another gives no metric: it has failed too often and is not asked for some seconds";
-    becomes(&stage, &unheard, (503, resting)).await;
+    ask_until_it_rests(&stage, |metric| QUEUE.replace("queue", metric), resting).await;
     assert!(stage.metrics().contains(r#"adapter_upstream_resting{upstream="another"} 1"#), "{}", stage.metrics());
     assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
     let stood_in = r#"adapter_route_requests_total{outcome="stale",route="default",upstream="another"}"#;
@@ -104,6 +104,37 @@ async fn while_a_provider_hangs_its_last_word_stands_in_and_then_it_is_left_alon
     provider.now(Does::Says(2));
     becomes(&stage, QUEUE, (200, "2")).await;
     assert!(stage.metrics().contains(r#"adapter_upstream_resting{upstream="another"} 0"#), "{}", stage.metrics());
+}
+
+#[tokio::test]
+async fn metrics_that_are_broken_do_not_keep_others_from_theirs() {
+    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::Refuses(500)).await);
+    leave_all(&stage, &provider, ", timeout: 200ms").await;
+    let broken = "the provider another gives no metric: it answered 500: none of that";
+    for number in 0..10 {
+        let path = QUEUE.replace("queue", &format!("broken{number}"));
+        assert_eq!(ask(&stage, &path).await, (503, broken.to_owned()), "{number}");
+    }
+    assert_eq!(provider.asked().len(), 10, "it is not left alone for that");
+    provider.now(Does::Hangs);
+    for number in 0..8 {
+        let path = QUEUE.replace("queue", &format!("late{}", number % 4));
+        let (code, message) = ask(&stage, &path).await;
+        assert!(code == 503 && message.ends_with("no answer within 200ms"), "{number}: {code} {message}");
+    }
+    provider.now(Does::Says(1));
+    assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
+    provider.now(Does::Refuses(503));
+    let resting = "the provider another gives no metric: it has failed too often and is not asked for some seconds";
+    becomes(&stage, &QUEUE.replace("queue", "unheard"), (503, resting)).await;
+}
+
+/// Asks about metrics that nobody asked about before until the provider is left alone.
+pub(crate) async fn ask_until_it_rests(stage: &Stage, path: impl Fn(&str) -> String, resting: &str) {
+    for number in 0..5 {
+        assert_eq!(ask(stage, &path(&format!("unheard{number}"))).await.0, 503);
+    }
+    becomes(stage, &path("unheard"), (503, resting)).await;
 }
 
 #[tokio::test]
