@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
 const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
 /// Queries that nobody asks for any more are forgotten after this time, or after that of the last good answer if it is longer.
 const UNUSED_FOR: SignedDuration = SignedDuration::from_mins(2);
+/// Where there is no room for another query, those make some that nobody has asked for in this time. The autoscaler comes back after 15 s.
+const ROOM_AFTER: SignedDuration = SignedDuration::from_secs(20);
 /// The most queries that are kept.
 const MAX_QUERIES: usize = 20_000;
 /// About the most memory that queries and their answers take. A query may name thousands of pods, and whoever asks chooses which.
@@ -53,10 +55,12 @@ pub(super) struct Failure {
 /// All answers.
 #[derive(Debug)]
 pub(super) struct Answers {
-    slots: Mutex<HashMap<String, Arc<Slot>>>,
+    slots: Mutex<Slots>,
     /// Of all slots, those included that only somebody who waits still has.
     bytes: Arc<AtomicUsize>,
     max_bytes: usize,
+    /// The second in which room was made last, which takes a look at all.
+    made_room_at: AtomicI64,
     last_good_for: SignedDuration,
 }
 
@@ -109,7 +113,8 @@ impl Answers {
     /// None yet. The last good ones are given for so long when the store fails.
     pub(super) fn new(last_good_for: Duration) -> Self {
         let last_good_for = SignedDuration::try_from(last_good_for).unwrap_or(SignedDuration::MAX);
-        Self { slots: Mutex::default(), bytes: Arc::default(), max_bytes: MAX_BYTES, last_good_for }
+        let made_room_at = AtomicI64::new(i64::MIN);
+        Self { slots: Mutex::default(), bytes: Arc::default(), max_bytes: MAX_BYTES, made_room_at, last_good_for }
     }
 
     /// The answer to a query, which `ask` puts to the store if that is necessary.
@@ -130,8 +135,7 @@ impl Answers {
 
     /// Forgets what nobody has asked for in a while, or what was asked for before the clock was put back that far.
     pub(super) fn sweep(&self, now: Timestamp) {
-        let unused_for = UNUSED_FOR.max(self.last_good_for);
-        self.slots().retain(|_, slot| now.duration_since(slot.state().used).abs() <= unused_for);
+        forget(&mut self.slots(), UNUSED_FOR.max(self.last_good_for), now);
     }
 
     fn slot(&self, query: &str, now: Timestamp) -> Result<Arc<Slot>, Refusal> {
@@ -140,8 +144,14 @@ impl Answers {
             slot.state().used = now;
             return Ok(Arc::clone(slot));
         }
-        if slots.len() >= MAX_QUERIES || self.bytes.load(Ordering::Relaxed) >= self.max_bytes {
-            return Err(Refusal::TooMany);
+        if self.is_full(&slots) {
+            let second = now.as_second();
+            if self.made_room_at.swap(second, Ordering::Relaxed) != second {
+                forget(&mut slots, ROOM_AFTER, now);
+            }
+            if self.is_full(&slots) {
+                return Err(Refusal::TooMany);
+            }
         }
         let weight = Weight::new(query.len(), Arc::clone(&self.bytes));
         let state = Mutex::new(State { used: now, ..State::default() });
@@ -150,15 +160,26 @@ impl Answers {
         Ok(slot)
     }
 
+    fn is_full(&self, slots: &Slots) -> bool {
+        slots.len() >= MAX_QUERIES || self.bytes.load(Ordering::Relaxed) >= self.max_bytes
+    }
+
     /// How many queries are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.slots().len()
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
+    fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// By query.
+type Slots = HashMap<String, Arc<Slot>>;
+
+fn forget(slots: &mut Slots, unused_for: SignedDuration, now: Timestamp) {
+    slots.retain(|_, slot| now.duration_since(slot.state().used).abs() <= unused_for);
 }
 
 impl Slot {
@@ -289,6 +310,24 @@ mod tests {
         assert_eq!(answers.bytes.load(Ordering::Relaxed), 0);
         assert_eq!(ask("x".repeat(2000), 200).await, Ok("1".to_owned()));
         assert_eq!(ask("y".to_owned(), 200).await, Err(Refusal::TooMany));
+    }
+
+    #[tokio::test]
+    async fn where_there_is_no_room_it_is_made_by_those_that_nobody_asks_for() {
+        let answers = Answers { max_bytes: 10_000, ..Answers::new(Duration::from_mins(1)) };
+        let ask = async |query: &str, second| {
+            let answer = answers.get(query, at(second), async { Ok(one(1.0)) }).await;
+            answer.map(|(samples, _)| samples.len())
+        };
+        assert_eq!(ask("up", 0).await, Ok(1));
+        for number in 0..10 {
+            assert_eq!(ask(&format!("{number}{}", "x".repeat(1000)), 0).await, Ok(1));
+        }
+        assert_eq!((ask("full", 1).await, answers.len()), (Err(Refusal::TooMany), 11));
+        assert_eq!(ask("up", 15).await, Ok(1));
+        assert_eq!((ask("full", 16).await, answers.len()), (Err(Refusal::TooMany), 11));
+        assert_eq!((ask("other", 21).await, answers.len()), (Ok(1), 2), "what is asked for stays");
+        assert!(answers.slots().contains_key("up"));
     }
 
     #[tokio::test]

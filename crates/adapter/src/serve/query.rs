@@ -4,6 +4,9 @@ use model::Selector;
 
 use crate::refusal::Refusal;
 
+/// Of one selector. It becomes a part of queries, which are kept.
+const MOST_BYTES: usize = 8 << 10;
+
 /// The selectors of a query; without one everything is selected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Selectors {
@@ -18,6 +21,12 @@ impl Selectors {
         let named = |wanted: &str| {
             let found = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted);
             let Some((_, text)) = found else { return Ok(Selector::everything()) };
+            if text.len() > MOST_BYTES {
+                return Err(Refusal::BadRequest(format!(
+                    "{wanted}: it has {} bytes, at most {MOST_BYTES} are possible",
+                    text.len()
+                )));
+            }
             text.parse().map_err(|error| Refusal::BadRequest(format!("{wanted}: {error}")))
         };
         Ok(Self { labels: named("labelSelector")?, metric: named("metricLabelSelector")? })
@@ -52,6 +61,12 @@ mod tests {
     fn what_is_no_selector_is_refused() {
         check("labelSelector=a%3D%3D%3Db", Err("labelSelector: unable to parse selector requirement \"a===b\""));
         check("metricLabelSelector=,", Err("metricLabelSelector: unable to parse selector requirement \"\""));
+        for (wanted, bytes) in [("labelSelector", 8193), ("metricLabelSelector", 60_000)] {
+            let why = format!("{wanted}: it has {bytes} bytes, at most 8192 are possible");
+            check(&format!("{wanted}=a%3D{}", "x".repeat(bytes - 2)), Err(&why));
+        }
+        let longest = format!("a in ({})", vec!["x".repeat(63); 127].join(","));
+        assert!(Selectors::of(&format!("labelSelector={longest}")).is_ok());
         check("labelSelector=%ff", Err("labelSelector: unable to parse selector requirement \"\u{fffd}\""));
     }
 }
