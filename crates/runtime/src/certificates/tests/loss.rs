@@ -1,6 +1,7 @@
 //! The Secret is deleted or spoilt while servers show what was in it.
 
 use super::*;
+use crate::tls::TlsFiles;
 
 /// What somebody leaves of the Secret: nothing at all, or these entries.
 fn losses() -> Vec<Option<Vec<(&'static str, String)>>> {
@@ -91,5 +92,32 @@ async fn a_server_begins_with_a_key_of_another_certificate() {
         store.lose(left.as_ref());
         let tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
         assert!(is_trusted(&tls, &tls.bundle(), begin()), "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_file_of_authorities_takes_nobodys_trust_away() {
+    let made = issue::authority("theirs", begin(), DAY * 300, None).unwrap().authority;
+    let leaf = issue::leaf((&made.certificate, &made.key), &[NAME.to_owned()], begin(), DAY * 60).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (certificate, private_key) = (put("cert", &leaf.certificate.pem), put("key", &leaf.key));
+    let files = Files {
+        files: TlsFiles { certificate, private_key, authorities: None },
+        authorities: Some(put("ca", "\n")),
+        follow: true,
+        serving: ServingProfile::default(),
+    };
+    let mut certificates = Source::Files(files).get().await.unwrap();
+    for (text, expected) in
+        [("", None), (made.certificate.pem.as_str(), Some(&made.certificate.pem)), ("", Some(&made.certificate.pem))]
+    {
+        put("ca", text);
+        certificates.look(None).await.unwrap();
+        assert_eq!(certificates.bundle().as_ref(), expected);
     }
 }
