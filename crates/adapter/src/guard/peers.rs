@@ -1,5 +1,5 @@
 //! What the certificate of a connection says about whoever is at its other end. Verifying a chain is dear, so a finding is kept
-//! for as long as the authorities stay the same, no certificate of the chain ends, and a minute at most.
+//! for as long as the authorities stay the same, none of them and no certificate of the chain ends, and a minute at most.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::recent::Recent;
 /// Chains whose findings are kept.
 const CAPACITY: usize = 4096;
 
-/// How long a finding is kept: authorities have an end too.
+/// How long a finding is kept: authorities have a beginning too.
 const KEPT: Duration = Duration::from_mins(1);
 
 /// What a chain of certificates says.
@@ -30,7 +30,7 @@ pub(super) struct Finding {
     pub(super) is_front_proxy: Option<Result<(), NotProxy>>,
     /// Whether it is an ordinary client's; none where clients have no certificates.
     pub(super) is_client: Option<Result<(), rustls::Error>>,
-    /// When the first certificate of the chain ends.
+    /// When the first certificate of the chain, or the next authority, ends.
     end: UnixTime,
 }
 
@@ -125,5 +125,9 @@ fn find(trust: &Trust, chain: &PeerCertificates, at: UnixTime) -> Finding {
     let is_client = trust.clients.as_ref().map(|clients| clients.vouch_for(chain, at));
     // What cannot be read has ended: it is looked at again each time.
     let end = first_end(chain).unwrap_or(at);
+    let proxies = trust.front_proxy.as_ref().map(|proxy| &proxy.authorities);
+    let ends =
+        [proxies, trust.clients.as_ref()].into_iter().flatten().filter_map(|authorities| authorities.next_end(at));
+    let end = ends.fold(end, UnixTime::min);
     Finding { subject, is_front_proxy, is_client, end }
 }

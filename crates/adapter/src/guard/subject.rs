@@ -1,5 +1,8 @@
 //! Whom a certificate is about, as Go reads it: the last common name, and every organisation.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use runtime::tls::PeerCertificates;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
@@ -39,12 +42,17 @@ pub(super) fn subject(chain: &PeerCertificates) -> Result<Subject, SubjectError>
     })
 }
 
+/// From when until when a certificate is to be used, both included.
+pub(super) fn validity(certificate: &CertificateDer<'_>) -> Result<RangeInclusive<UnixTime>, SubjectError> {
+    let certificate = read(certificate)?;
+    let time = |seconds: i64| UnixTime::since_unix_epoch(Duration::from_secs(seconds.max(0).unsigned_abs()));
+    let validity = certificate.validity();
+    Ok(time(validity.not_before.timestamp())..=time(validity.not_after.timestamp()))
+}
+
 /// When the first certificate of the chain ends.
 pub(super) fn first_end(chain: &PeerCertificates) -> Result<UnixTime, SubjectError> {
-    let ends = chain.0.iter().map(|certificate| {
-        let end = read(certificate)?.validity().not_after.timestamp();
-        Ok(UnixTime::since_unix_epoch(std::time::Duration::from_secs(end.max(0).unsigned_abs())))
-    });
+    let ends = chain.0.iter().map(|certificate| validity(certificate).map(|validity| *validity.end()));
     ends.collect::<Result<Vec<_>, _>>()?.into_iter().min().ok_or(SubjectError::Unreadable)
 }
 
