@@ -53,7 +53,8 @@ pub use own::TrustArgs;
 pub use user::{User, Via};
 pub use wants::Wants;
 
-/// Questions about callers per second, and at once; upstream's. A quarter is kept for users for whom the API server vouches.
+/// Questions about callers per second, and at once; upstream's. A quarter is kept for users for whom the API server vouches;
+/// others are refused rather than that they use that up by waiting.
 const QPS: f64 = 200.0;
 const BURST: u32 = 400;
 
@@ -132,7 +133,7 @@ impl Guard {
     /// One for a program: reads whom to trust, and follows it in a task. Its questions have a rate of their own, so that nothing
     /// else holds them up. Nothing if the end comes before.
     pub async fn start(args: GuardArgs, chassis: &Chassis) -> anyhow::Result<Option<Self>> {
-        let throttle = Throttle::new(QPS, BURST).reserving(BURST / 4);
+        let throttle = Throttle::new(QPS, BURST).reserving(BURST / 4).refusing();
         let client = connect(chassis.config.clone(), throttle, chassis.rest_metrics.clone())?;
         let guard = Self::new(args, client, &chassis.registry, &chassis.readiness).context("metrics about callers")?;
         let Some(begun) = chassis.shutdown.run_until_cancelled(guard.begin()).await else { return Ok(None) };

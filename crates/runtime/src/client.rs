@@ -173,7 +173,8 @@ where
     fn call(&mut self, request: Request<KubeBody>) -> Self::Future {
         let lasting = is_lasting(&request);
         let is_urgent = request.extensions().get::<Urgent>().is_some();
-        let wait = if lasting { Duration::ZERO } else { self.gate.take(is_urgent, Instant::now()) };
+        let wait = if lasting { Some(Duration::ZERO) } else { self.gate.turn(is_urgent, Instant::now()) };
+        let Some(wait) = wait else { return Box::pin(std::future::ready(Err(TooManyWait.into()))) };
         let turn = tokio::time::sleep(wait);
         let method = request.method().to_string();
         let gate = self.gate.clone();
@@ -199,10 +200,9 @@ where
 }
 
 impl Gate {
-    fn take(&self, is_urgent: bool, now: Instant) -> Duration {
+    fn turn(&self, is_urgent: bool, now: Instant) -> Option<Duration> {
         // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
-        let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_urgent { throttle.take_urgent(now) } else { throttle.take(now) }
+        self.throttle.lock().unwrap_or_else(PoisonError::into_inner).turn(is_urgent, now)
     }
 }
 
@@ -243,6 +243,10 @@ where
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {0:?}")]
 pub(crate) struct NoAnswer(pub(crate) Duration);
+
+#[derive(Debug, thiserror::Error)]
+#[error("too many requests wait for the API server")]
+struct TooManyWait;
 
 #[cfg(test)]
 mod tests {
@@ -309,6 +313,21 @@ mod tests {
         assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
         gated.call(get("/api/v1/pods")).await.unwrap();
         assert!(start.elapsed() > Duration::from_millis(690), "{:?}", start.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_others_are_refused_an_urgent_request_goes_at_once_however_many_wait() {
+        let (mut gated, _registry) = gated(Throttle::new(10.0, 20).reserving(10).refusing(), whole);
+        let start = tokio::time::Instant::now();
+        let others: Vec<_> = (0..100).map(|_| gated.call(get("/api/v1/pods"))).collect();
+        let mut urgent = get("/api/v1/pods");
+        urgent.extensions_mut().insert(Urgent);
+        gated.call(urgent).await.unwrap();
+        assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+        let answers = futures::future::join_all(others).await;
+        let refusals: Vec<_> =
+            answers.into_iter().filter_map(|answer| answer.err().map(|error| error.to_string())).collect();
+        assert_eq!(refusals, vec!["too many requests wait for the API server"; 85]);
     }
 
     #[tokio::test(start_paused = true)]

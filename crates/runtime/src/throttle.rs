@@ -16,6 +16,8 @@ pub struct Throttle {
     capacity: Duration,
     /// The part of it that urgent requests alone may use.
     reserved: Duration,
+    /// Whether others are refused rather than that they use that up by waiting.
+    refuses: bool,
     full_at: Option<Instant>,
 }
 
@@ -24,7 +26,7 @@ impl Throttle {
     pub fn new(qps: f64, burst: u32) -> Self {
         let per_token = Duration::try_from_secs_f64(qps.recip()).unwrap_or(Duration::MAX);
         let capacity = per_token.saturating_mul(burst.max(1));
-        Self { per_token, capacity, reserved: Duration::ZERO, full_at: None }
+        Self { per_token, capacity, reserved: Duration::ZERO, refuses: false, full_at: None }
     }
 
     /// The same, with so many tokens of the burst for urgent requests only. One at least is left for the others.
@@ -32,6 +34,27 @@ impl Throttle {
     pub fn reserving(self, tokens: u32) -> Self {
         let most = self.capacity.saturating_sub(self.per_token);
         Self { reserved: self.per_token.saturating_mul(tokens).min(most), ..self }
+    }
+
+    /// The same, where others are refused that would wait for longer than half of what is reserved lasts. Whoever waits uses up what comes
+    /// after, so without this many who wait make urgent requests wait, too.
+    #[must_use]
+    pub fn refusing(self) -> Self {
+        Self { refuses: true, ..self }
+    }
+
+    /// Takes one token, if that is not refused, and says how long to wait before using it.
+    pub fn turn(&mut self, is_urgent: bool, now: Instant) -> Option<Duration> {
+        if is_urgent {
+            return Some(self.take_urgent(now));
+        }
+        let before = *self;
+        let wait = self.take(now);
+        if self.refuses && wait > self.reserved / 2 {
+            *self = before;
+            return None;
+        }
+        Some(wait)
     }
 
     /// Takes one token and says how long to wait before using it. Requests are served in the order of their calls.
@@ -93,6 +116,21 @@ mod tests {
         assert!(urgent[..5].iter().all(Duration::is_zero), "{urgent:?}");
         assert_eq!((urgent[5], urgent[6]), (Duration::from_millis(20), Duration::from_millis(40)));
         assert_eq!(throttle.take(start), Duration::from_millis(560), "what was urgent counts");
+    }
+
+    #[test]
+    fn where_others_are_refused_urgent_requests_wait_for_each_other_only() {
+        let start = Instant::now();
+        let mut throttle = Throttle::new(200.0, 400).reserving(100).refusing();
+        let turns: Vec<_> = (0..1000).map(|_| throttle.turn(false, start)).collect();
+        assert!(turns[..300].iter().all(|turn| *turn == Some(Duration::ZERO)));
+        assert_eq!((turns[349], turns[350], turns[999]), (Some(Duration::from_millis(250)), None, None));
+        let urgent: Vec<_> = (0..51).map(|_| throttle.turn(true, start)).collect();
+        assert!(urgent[..50].iter().all(|turn| *turn == Some(Duration::ZERO)), "{urgent:?}");
+        assert_eq!(urgent[50], Some(Duration::from_millis(5)));
+        assert_eq!(throttle.turn(false, start), None);
+        let later = start + Duration::from_millis(260);
+        assert_eq!(throttle.turn(false, later), Some(Duration::from_millis(250)), "refusals took nothing");
     }
 
     #[test]
