@@ -4,8 +4,10 @@
 mod args;
 mod decide;
 mod rivals;
+#[cfg(test)]
+mod tests;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -13,6 +15,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
+use tokio::time::Instant;
 
 use crate::act;
 use crate::registration::{OwnService, is_available, objects};
@@ -25,6 +28,8 @@ use rivals::rivals;
 const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 /// A `ConfigMap` reaches a pod within a minute or so, and a changed object the API server's conditions sooner.
 const PATIENCE: Duration = Duration::from_mins(3);
+/// For this time after a change, conditions may still be about what was before. The API server looks for five seconds at most.
+const SETTLING: Duration = Duration::from_secs(6);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -94,6 +99,31 @@ async fn give_back(args: ReleaseArgs, client: &Client) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
     println!("APIService {EXTERNAL} leads to {} again", name_of(&back));
+    if !is_there {
+        return Ok(());
+    }
+    tokio::time::sleep(SETTLING).await;
+    until("the API server finds it well", async || {
+        answers(client).await?;
+        well(&services, &back).await
+    })
+    .await
+    .with_context(|| {
+        format!(
+            "APIService {EXTERNAL} leads to {back} again, with the authorities that it had before `adopt`. If {back} has others by now, whoever looks \
+             after them must put them into it: start KEDA's operator again with --enable-apiservice-patching=true, or install the provider \
+             again. `adopt` leads it to the adapter until then",
+            back = name_of(&back)
+        )
+    })?;
+    println!("the API server finds it well");
+    Ok(())
+}
+
+/// Whether the API server gets an answer for whoever asks about external metrics. If not, it says why.
+async fn answers(client: &Client) -> anyhow::Result<()> {
+    let path = format!("/apis/{}", api::external_metrics::API_VERSION);
+    client.request_text(http::Request::get(path).body(Vec::new())?).await.context("it does not answer")?;
     Ok(())
 }
 

@@ -1,0 +1,103 @@
+//! Giving back, before an API server of one object.
+
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIServiceSpec;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Where the old provider's certificate is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Authority {
+    /// The one that the object named before.
+    SameAsBefore,
+    /// Another one since.
+    Another,
+}
+
+fn spec(service: &str) -> Value {
+    let (namespace, name) = service.split_once('/').expect("a namespace and a name");
+    json!({
+        "group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
+        "service": {"namespace": namespace, "name": name, "port": 443}, "caBundle": "b2xk",
+    })
+}
+
+/// The object once it was adopted from `keda/metrics`.
+fn adopted() -> Value {
+    let before: APIServiceSpec = serde_json::from_value(spec("keda/metrics")).expect("a spec");
+    let before = serde_json::to_string(&before).expect("text");
+    json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": EXTERNAL, "resourceVersion": "1", "annotations": {BEFORE: before}},
+        "spec": spec("plimsoll-system/plimsoll-adapter"),
+        "status": {"conditions": [{"type": "Available", "status": "True"}]},
+    })
+}
+
+/// Has the object and the Service `keda/metrics`, and asks that one for metrics where the object leads to it.
+fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
+    let object = Arc::new(Mutex::new(adopted()));
+    let known = Arc::clone(&object);
+    let answer = move |request: http::Request<Body>| {
+        let known = Arc::clone(&known);
+        async move {
+            let (parts, body) = request.into_parts();
+            let (code, answer) = match (parts.method.as_str(), parts.uri.path()) {
+                ("GET", path) if path.ends_with(EXTERNAL) => (200, known.lock().expect("whole").clone()),
+                ("PUT", path) if path.ends_with(EXTERNAL) => {
+                    let mut put: Value = serde_json::from_slice(&body.collect_bytes().await?).expect("an object");
+                    let is_well = if authority == Authority::SameAsBefore { "True" } else { "False" };
+                    put["status"] = json!({"conditions": [{"type": "Available", "status": is_well}]});
+                    *known.lock().expect("whole") = put.clone();
+                    (200, put)
+                }
+                ("GET", "/api/v1/namespaces/keda/services/metrics") => {
+                    (200, json!({"metadata": {"name": "metrics", "namespace": "keda"}}))
+                }
+                ("GET", "/apis/external.metrics.k8s.io/v1beta1") if authority == Authority::SameAsBefore => {
+                    (200, json!({"kind": "APIResourceList", "resources": []}))
+                }
+                (_, path) => {
+                    let message = format!("{path}: x509: certificate signed by unknown authority");
+                    (503, json!({"kind": "Status", "status": "Failure", "message": message, "code": 503}))
+                }
+            };
+            let answer = Body::from(answer.to_string().into_bytes());
+            Ok::<_, kube::Error>(http::Response::builder().status(code).body(answer).expect("a response"))
+        }
+    };
+    (Client::new(tower::service_fn(answer), "default"), object)
+}
+
+/// What giving back says, after which the object is what it was.
+async fn given_back(authority: Authority) -> Result<(), String> {
+    let (client, object) = api_server(authority);
+    let place = PlaceArgs {
+        namespace: "plimsoll-system".to_owned(),
+        service_name: "plimsoll-adapter".to_owned(),
+        force: false,
+    };
+    let result = give_back(ReleaseArgs { place }, &client).await.map_err(|error| format!("{error:#}"));
+    assert_eq!(object.lock().expect("whole")["spec"], spec("keda/metrics"));
+    result
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_old_provider_has_it_again_once_the_api_server_finds_it_well() {
+    assert_eq!(given_back(Authority::SameAsBefore).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn authorities_that_are_out_of_date_are_told_with_what_to_do() {
+    let error = given_back(Authority::Another).await.expect_err("it does not answer");
+    for part in [
+        "leads to keda/metrics again, with the authorities that it had before `adopt`",
+        "--enable-apiservice-patching=true",
+        "x509: certificate signed by unknown authority",
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+}
