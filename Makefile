@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter
+.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter fresh
 
 demo: ## the main job on a real control plane: sizes, pods moved, replicas before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -12,7 +12,10 @@ export PROPTEST_RNG_SEED ?= 1
 # More threads than cores: the end-to-end tests spend their time waiting for the control plane.
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
 	cargo build --locked --workspace --bins --tests --examples
-	RUST_TEST_THREADS=8 cargo test --locked --workspace
+	RUST_TEST_THREADS=8 cargo test --locked --workspace --no-fail-fast
+
+fresh: ## both README commands in a new clone with empty caches, as on a new machine; prints the time of each phase
+	tests/fresh.sh
 
 lint:
 	cargo fmt --all --check

@@ -61,7 +61,7 @@ impl Dependency {
 
 impl Metadata {
     pub(crate) fn load() -> Self {
-        let output = cargo(&["metadata", "--format-version=1"]);
+        let output = cargo(&["metadata", "--format-version=1", "--filter-platform=host-tuple"]);
         serde_json::from_slice(&output).expect("cargo metadata prints its documented JSON")
     }
 
@@ -95,11 +95,14 @@ impl Metadata {
     }
 }
 
-/// What cargo prints, by what is locked and without the network.
+/// The standard output of a cargo command that respects `Cargo.lock`.
+///
+/// Without `--offline`, and for the host's platform alone: a machine that has only built the workspace has downloaded
+/// no packages of other platforms.
 pub(crate) fn cargo(arguments: &[&str]) -> Vec<u8> {
     let output = Command::new(env!("CARGO"))
         .args(arguments)
-        .args(["--locked", "--offline"])
+        .arg("--locked")
         .current_dir(root())
         .output()
         .expect("cargo runs");

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs the two README commands in a new clone with empty caches: of this machine, only the toolchains and the
+# registry settings of cargo and Go are used. Prints the time of each phase; exits non-zero if one fails.
+set -euo pipefail
+top=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
+work=$(mktemp -d "${TMPDIR:-/tmp}/plimsoll-fresh.XXXXXX")
+finish() {
+  if [ "$1" -ne 0 ]; then
+    echo "failed; the clone, caches and logs are kept in $work"
+  else
+    chmod -R u+w "$work" # Go writes its module cache read-only.
+    rm -rf "$work"
+  fi
+}
+trap 'finish $?' EXIT
+
+export RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
+GOPROXY=$(go env GOPROXY) GOSUMDB=$(go env GOSUMDB)
+export GOPROXY GOSUMDB GOENV=off
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+PATH=$cargo_home/bin:$PATH
+export HOME=$work/home CARGO_HOME=$work/cargo
+unset CARGO_TARGET_DIR
+export GOPATH=$work/go GOMODCACHE=$work/go/pkg/mod GOCACHE=$work/go-build
+export XDG_CACHE_HOME=$work/cache XDG_STATE_HOME=$work/state
+mkdir -p "$HOME" "$CARGO_HOME"
+for settings in config.toml credentials.toml; do
+  if [ -f "$cargo_home/$settings" ]; then cp "$cargo_home/$settings" "$CARGO_HOME/"; fi
+done
+
+times=()
+phase() { # name, command...
+  local name=$1 start=$SECONDS
+  shift
+  printf '\n== %s: %s\n' "$name" "$*"
+  "$@"
+  times+=("$(printf '%-6s %5d s' "$name" $((SECONDS - start)))")
+}
+
+phase clone git clone --quiet --no-hardlinks "$top" "$work/clone"
+cd "$work/clone"
+phase demo make demo
+phase test make test CI=true
+printf '\n%s\n' "${times[@]}"
