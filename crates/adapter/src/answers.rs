@@ -16,6 +16,8 @@ const CAPACITY: usize = 8192;
 
 /// Questions that may be under way at once.
 const UNDER_WAY: usize = 256;
+/// Of these, questions of one flow.
+const UNDER_WAY_PER_FLOW: usize = UNDER_WAY / 8;
 
 /// What a question is known by: of one size, and without the secrets that may be in it.
 pub(crate) type Key = [u8; 32];
@@ -44,6 +46,8 @@ pub(crate) struct Answers<V>(Arc<Mutex<State<V>>>);
 struct State<V> {
     known: Recent<Key, V>,
     under_way: HashMap<Key, watch::Receiver<Option<V>>>,
+    /// Questions under way by flow.
+    flows: HashMap<Arc<str>, usize>,
 }
 
 impl<V> Clone for Answers<V> {
@@ -54,7 +58,11 @@ impl<V> Clone for Answers<V> {
 
 impl<V> Default for Answers<V> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(State { known: Recent::new(CAPACITY), under_way: HashMap::new() })))
+        Self(Arc::new(Mutex::new(State {
+            known: Recent::new(CAPACITY),
+            under_way: HashMap::new(),
+            flows: HashMap::new(),
+        })))
     }
 }
 
@@ -68,12 +76,12 @@ impl<V: Clone + Send + Sync + 'static> Answers<V> {
     /// The answer, from memory or by asking. `ask` gives it with the time for which it may be kept. It runs to its end also
     /// when whoever wants to know goes away, so that the next one finds its answer.
     ///
-    /// Nothing when too many questions are under way.
-    pub(crate) async fn get<F>(&self, key: Key, ask: impl FnOnce() -> F) -> Option<(V, Way)>
+    /// Nothing when too many questions are under way, in all or of this `flow`, such as a namespace.
+    pub(crate) async fn get<F>(&self, key: Key, flow: &str, ask: impl FnOnce() -> F) -> Option<(V, Way)>
     where
         F: Future<Output = (V, Duration)> + Send + 'static,
     {
-        match self.step(key, ask) {
+        match self.step(key, flow, ask) {
             Step::Known(value) => Some((value, Way::Known)),
             Step::Wait(mut answer, way) => {
                 let value = answer.wait_for(Option::is_some).await.ok()?.clone()?;
@@ -83,7 +91,7 @@ impl<V: Clone + Send + Sync + 'static> Answers<V> {
         }
     }
 
-    fn step<F>(&self, key: Key, ask: impl FnOnce() -> F) -> Step<V>
+    fn step<F>(&self, key: Key, flow: &str, ask: impl FnOnce() -> F) -> Step<V>
     where
         F: Future<Output = (V, Duration)> + Send + 'static,
     {
@@ -95,16 +103,19 @@ impl<V: Clone + Send + Sync + 'static> Answers<V> {
         if let Some(answer) = state.under_way.get(&key).filter(|answer| answer.has_changed().is_ok()) {
             return Step::Wait(answer.clone(), Way::Joined);
         }
-        if state.under_way.len() >= UNDER_WAY {
+        let of_flow = state.flows.get(flow).copied().unwrap_or_default();
+        if state.under_way.len() >= UNDER_WAY || of_flow >= UNDER_WAY_PER_FLOW {
             return Step::TooMany;
         }
+        let flow: Arc<str> = flow.into();
+        state.flows.insert(Arc::clone(&flow), of_flow + 1);
         let (told, answer) = watch::channel(None);
         state.under_way.insert(key, answer.clone());
         drop(state);
         let (answers, asking) = (self.clone(), ask());
         tokio::spawn(async move {
             // Whatever happens to the question, its place is free again.
-            let place = Place { answers, key };
+            let place = Place { answers, key, flow };
             let (value, keep) = asking.await;
             place.learn(value.clone(), keep);
             drop(place);
@@ -131,6 +142,7 @@ impl<V> Answers<V> {
 struct Place<V> {
     answers: Answers<V>,
     key: Key,
+    flow: Arc<str>,
 }
 
 impl<V> Place<V> {
@@ -143,7 +155,14 @@ impl<V> Place<V> {
 
 impl<V> Drop for Place<V> {
     fn drop(&mut self) {
-        self.answers.state().under_way.remove(&self.key);
+        let mut state = self.answers.state();
+        state.under_way.remove(&self.key);
+        if let Some(count) = state.flows.get_mut(&self.flow) {
+            *count -= 1;
+            if *count == 0 {
+                state.flows.remove(&self.flow);
+            }
+        }
     }
 }
 
@@ -162,12 +181,12 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             ("yes", MINUTE)
         };
-        let ways: Vec<_> = join_all((0..100).map(|_| answers.get(key(b"a"), slowly))).await;
+        let ways: Vec<_> = join_all((0..100).map(|_| answers.get(key(b"a"), "shop", slowly))).await;
         assert_eq!(ways.iter().filter(|way| **way == Some(("yes", Way::Asked))).count(), 1);
         assert_eq!(ways.iter().filter(|way| **way == Some(("yes", Way::Joined))).count(), 99);
-        assert_eq!(answers.get(key(b"a"), slowly).await, Some(("yes", Way::Known)));
+        assert_eq!(answers.get(key(b"a"), "shop", slowly).await, Some(("yes", Way::Known)));
         tokio::time::sleep(MINUTE).await;
-        assert_eq!(answers.get(key(b"a"), slowly).await, Some(("yes", Way::Asked)));
+        assert_eq!(answers.get(key(b"a"), "shop", slowly).await, Some(("yes", Way::Asked)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -177,17 +196,20 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(2)).await;
             ("yes", MINUTE)
         };
-        let hasty = tokio::time::timeout(Duration::from_secs(1), answers.get(key(b"a"), slowly));
+        let hasty = tokio::time::timeout(Duration::from_secs(1), answers.get(key(b"a"), "shop", slowly));
         assert!(hasty.await.is_err());
-        assert_eq!(answers.get(key(b"a"), slowly).await, Some(("yes", Way::Joined)));
-        assert_eq!(answers.get(key(b"a"), slowly).await, Some(("yes", Way::Known)));
+        assert_eq!(answers.get(key(b"a"), "shop", slowly).await, Some(("yes", Way::Joined)));
+        assert_eq!(answers.get(key(b"a"), "shop", slowly).await, Some(("yes", Way::Known)));
     }
 
     #[tokio::test]
     async fn an_answer_that_is_not_to_be_kept_is_asked_for_again() {
         let answers = Answers::default();
         for _ in 0..2 {
-            assert_eq!(answers.get(key(b"a"), || async { ("?", Duration::ZERO) }).await, Some(("?", Way::Asked)));
+            assert_eq!(
+                answers.get(key(b"a"), "shop", || async { ("?", Duration::ZERO) }).await,
+                Some(("?", Way::Asked))
+            );
         }
         assert_eq!(answers.sizes(), (0, 0));
     }
@@ -196,7 +218,7 @@ mod tests {
     async fn distinct_questions_do_not_make_it_grow() {
         let answers = Answers::default();
         for question in 0..50_000u32 {
-            answers.get(key(&question.to_be_bytes()), || async { ("no", MINUTE) }).await.unwrap();
+            answers.get(key(&question.to_be_bytes()), "shop", || async { ("no", MINUTE) }).await.unwrap();
         }
         let (known, under_way) = answers.sizes();
         assert!(known <= CAPACITY && under_way == 0, "{known} known, {under_way} under way");
@@ -208,12 +230,29 @@ mod tests {
         let mut waiting: Vec<_> = Vec::new();
         for question in 0..UNDER_WAY as u32 {
             let answers = answers.clone();
-            waiting.push(tokio::spawn(async move { answers.get(key(&question.to_be_bytes()), pending).await }));
+            waiting.push(tokio::spawn(async move {
+                answers.get(key(&question.to_be_bytes()), &(question % 8).to_string(), pending).await
+            }));
         }
         while answers.sizes().1 < UNDER_WAY {
             tokio::task::yield_now().await;
         }
-        assert_eq!(answers.get(key(b"one more"), || async { ("yes", MINUTE) }).await, None);
+        assert_eq!(answers.get(key(b"one more"), "shop", || async { ("yes", MINUTE) }).await, None);
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn slow_questions_of_one_namespace_leave_room_for_others() {
+        let answers = Answers::<&str>::default();
+        let mut waiting: Vec<_> = Vec::new();
+        for question in 0..UNDER_WAY as u32 {
+            let answers = answers.clone();
+            waiting
+                .push(tokio::spawn(async move { answers.get(key(&question.to_be_bytes()), "hostile", pending).await }));
+        }
+        tokio::task::yield_now().await;
+        assert_eq!(answers.sizes().1, UNDER_WAY_PER_FLOW);
+        assert_eq!(answers.get(key(b"a"), "shop", || async { ("yes", MINUTE) }).await, Some(("yes", Way::Asked)));
         waiting.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
@@ -221,8 +260,8 @@ mod tests {
     async fn a_question_that_breaks_off_leaves_nothing_behind() {
         let answers = Answers::<&str>::default();
         let broken = || async { panic!("a test's own panic") };
-        assert_eq!(answers.get(key(b"a"), broken).await, None);
+        assert_eq!(answers.get(key(b"a"), "shop", broken).await, None);
         assert_eq!(answers.sizes(), (0, 0));
-        assert_eq!(answers.get(key(b"a"), || async { ("yes", MINUTE) }).await, Some(("yes", Way::Asked)));
+        assert_eq!(answers.get(key(b"a"), "shop", || async { ("yes", MINUTE) }).await, Some(("yes", Way::Asked)));
     }
 }

@@ -13,6 +13,16 @@ pub enum Ask {
     External(ExternalAsk),
 }
 
+impl Ask {
+    /// The namespace of the question; none for objects of the whole cluster.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Custom(ask) => ask.namespace.as_deref(),
+            Self::External(ask) => Some(&ask.namespace),
+        }
+    }
+}
+
 /// A question for a metric of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomAsk {

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::answer::{ExternalValue, MetricNames, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, Subject};
 use crate::expected::Expected;
+use crate::flow::{Flow, PriorityLevel};
 use crate::guard::{Guard, User, Wants};
 use crate::refusal::Refusal;
 use crate::routes::{Hops, Left, Routes};
@@ -34,6 +35,8 @@ pub struct Caller<'a> {
     pub hops: Hops,
     /// By whom admitted.
     pub guard: &'a Guard,
+    /// The share of limits that the request draws on.
+    pub flow: Flow,
 }
 
 impl Providers {
@@ -43,14 +46,22 @@ impl Providers {
     }
 
     /// The values of a metric of objects.
-    pub async fn custom(&self, ask: &CustomAsk, now: Timestamp) -> Result<Vec<MetricValue>, Refusal> {
+    pub async fn custom(
+        &self,
+        ask: &CustomAsk,
+        caller: &Caller<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<MetricValue>, Refusal> {
         if let Some(values) = self.expected.custom(ask, now)? {
             return Ok(values);
         }
-        if let Some(rules) = &self.rules
-            && let Some(values) = rules.custom(ask, now).await?
-        {
-            return Ok(values);
+        if let Some(rules) = &self.rules {
+            if rules.needs_cluster_scope(ask) {
+                caller.confirm_cluster_scope().await?;
+            }
+            if let Some(values) = rules.custom(ask, &caller.flow, now).await? {
+                return Ok(values);
+            }
         }
         let CustomAsk { resource, subject, metric, .. } = ask;
         let of = match subject {
@@ -71,11 +82,11 @@ impl Providers {
         if let Some(left) = self.routes.as_ref().and_then(|routes| routes.owner(ask)) {
             return caller.leave(ask, &left).await;
         }
-        if let Some(values) = self.expected.external(ask, now).await? {
+        if let Some(values) = self.expected.external(ask, &caller.flow, now).await? {
             return Ok(values);
         }
         if let Some(rules) = &self.rules
-            && let Some(values) = rules.external(ask, now).await?
+            && let Some(values) = rules.external(ask, &caller.flow, now).await?
         {
             return Ok(values);
         }
@@ -88,6 +99,14 @@ impl Providers {
 }
 
 impl Caller<'_> {
+    /// Makes sure that the caller may read this metric of objects of the whole cluster: it was admitted for one namespace.
+    async fn confirm_cluster_scope(&self) -> Result<(), Refusal> {
+        if self.flow.level == PriorityLevel::ClusterWide {
+            return Ok(());
+        }
+        self.guard.confirm_cluster_scope(self.user, self.wants).await
+    }
+
     /// Asks another provider in our own name, once the API server has said that this caller may know.
     async fn leave(&self, ask: &ExternalAsk, left: &Left) -> Result<Vec<ExternalValue>, Refusal> {
         self.guard.confirm(self.user, self.wants).await?;

@@ -31,6 +31,7 @@ use tokio::sync::watch;
 
 use crate::answer::{ExternalValue, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk};
+use crate::flow::Flow;
 use crate::refusal::Refusal;
 use known::Known;
 use size::Sizes;
@@ -86,18 +87,23 @@ impl Expected {
     }
 
     /// The values of a metric that belongs to no object; none if it is not one of these.
-    pub async fn external(&self, ask: &ExternalAsk, now: Timestamp) -> Result<Option<Vec<ExternalValue>>, Refusal> {
+    pub async fn external(
+        &self,
+        ask: &ExternalAsk,
+        flow: &Flow,
+        now: Timestamp,
+    ) -> Result<Option<Vec<ExternalValue>>, Refusal> {
         match ask.metric.as_str() {
             PREDICTION => self.know(now, |known| prediction::values(known, ask)).map(Some),
-            CRON => self.windows(ask, now).await.map(Some),
+            CRON => self.windows(ask, flow, now).await.map(Some),
             _ => Ok(None),
         }
     }
 
-    async fn windows(&self, ask: &ExternalAsk, now: Timestamp) -> Result<Vec<ExternalValue>, Refusal> {
+    async fn windows(&self, ask: &ExternalAsk, flow: &Flow, now: Timestamp) -> Result<Vec<ExternalValue>, Refusal> {
         let kept = self.know(now, |known| cron::kept(known, ask))?;
         let sizes = match &self.sizes {
-            Some(sizes) if !kept.is_empty() => sizes.ask(kept).await,
+            Some(sizes) if !kept.is_empty() => sizes.ask(kept, flow).await,
             _ => Vec::new(),
         };
         self.know(now, |known| cron::values(known, ask, &sizes))

@@ -36,6 +36,7 @@ use runtime::{Chassis, Readiness};
 use rustls_pki_types::UnixTime;
 
 use crate::answers::Answers;
+use crate::flow::PriorityLevel;
 use crate::refusal::Refusal;
 use access::Access;
 use front_proxy::strip;
@@ -153,23 +154,24 @@ impl Guard {
     }
 
     /// Lets a caller do what it wants, or says why not. What names a user is taken out of the headers in any case.
+    /// The priority level is by the access review that let the caller in.
     pub async fn admit(
         &self,
         peer: Option<&PeerCertificates>,
         headers: &mut HeaderMap,
         wants: &Wants,
-    ) -> Result<User, Refusal> {
+    ) -> Result<(User, PriorityLevel), Refusal> {
         let claims = self.claims(peer, headers);
         if let Wants::Path { path, .. } = wants
             && self.always_allowed.iter().any(|allowed| allowed.covers(path))
         {
-            return Ok(User::anonymous());
+            return Ok((User::anonymous(), PriorityLevel::Namespaced));
         }
         let recognised = self.recognise(claims).await;
         self.metrics.attempted(if recognised.is_some() { "success" } else { "failure" });
         let user = recognised.ok_or(Refusal::Unauthorized)?;
-        self.access.check(&user, wants, false).await?;
-        Ok(user)
+        let level = self.access.check(&user, wants, false).await?;
+        Ok((user, level))
     }
 
     /// Whether a connection is the API server's, whatever its requests say.
@@ -181,7 +183,16 @@ impl Guard {
     /// Makes sure that the API server was asked about a user who was let in, also where users are trusted without: whatever is
     /// passed on to others is asked for in our own name.
     pub async fn confirm(&self, user: &User, wants: &Wants) -> Result<(), Refusal> {
-        if self.access.mode == Mode::TrustFrontProxy { self.access.check(user, wants, true).await } else { Ok(()) }
+        if self.access.mode == Mode::TrustFrontProxy {
+            self.access.check(user, wants, true).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that a user may do the same at the scope of the cluster.
+    pub async fn confirm_cluster_scope(&self, user: &User, wants: &Wants) -> Result<(), Refusal> {
+        self.access.check(user, &wants.at_cluster_scope(), true).await?;
+        Ok(())
     }
 
     fn claims<'a>(&self, peer: Option<&'a PeerCertificates>, headers: &mut HeaderMap) -> Claims<'a> {

@@ -21,6 +21,7 @@ pub mod args;
 pub mod ask;
 pub mod decide;
 pub mod expected;
+pub mod flow;
 pub mod guard;
 pub mod metrics;
 mod recent;

@@ -35,6 +35,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::answer::{ExternalValue, MetricNames, MetricValue};
 use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};
+use crate::flow::Flow;
 use crate::refusal::Refusal;
 use answers::{Answers, Samples};
 use catalog::{Catalog, Offer};
@@ -120,8 +121,22 @@ impl Rules {
         }
     }
 
+    /// Whether a question within a namespace is about objects of the whole cluster, such as nodes. Only the own namespace may be
+    /// read by rights in it alone.
+    pub fn needs_cluster_scope(&self, ask: &CustomAsk) -> bool {
+        let catalog = self.shared.catalog.load();
+        let resources = catalog.as_ref().map(|catalog| &catalog.resources);
+        let resource = resources.and_then(|resources| resources.find(&ask.resource.group, &ask.resource.resource));
+        ask.namespace.is_some() && resource.is_some_and(|resource| !resource.is_namespaced && !is_namespaces(resource))
+    }
+
     /// The values of a metric of objects; none if no rule makes it.
-    pub async fn custom(&self, ask: &CustomAsk, now: Timestamp) -> Result<Option<Vec<MetricValue>>, Refusal> {
+    pub async fn custom(
+        &self,
+        ask: &CustomAsk,
+        flow: &Flow,
+        now: Timestamp,
+    ) -> Result<Option<Vec<MetricValue>>, Refusal> {
         let Some(catalog) = self.shared.catalog.load_full() else {
             let why = format!("the metric {} is not known: the metrics of Prometheus were not listed yet", ask.metric);
             return Err(Refusal::NotFound(why));
@@ -141,12 +156,17 @@ impl Rules {
         };
         let objects = Meant { label: &offer.place.label, names: &names, namespace };
         let query = offer.rule.query_objects(&offer.series, objects, &ask.metric_selector)?;
-        let samples = self.answer(&query, Some(&offer.place.label), now).await?;
+        let samples = self.answer(&query, Some(&offer.place.label), flow, now).await?;
         values::of_objects(ask, &offer.place, &names, &samples).map(Some)
     }
 
     /// The values of an external metric; none if no rule makes it.
-    pub async fn external(&self, ask: &ExternalAsk, now: Timestamp) -> Result<Option<Vec<ExternalValue>>, Refusal> {
+    pub async fn external(
+        &self,
+        ask: &ExternalAsk,
+        flow: &Flow,
+        now: Timestamp,
+    ) -> Result<Option<Vec<ExternalValue>>, Refusal> {
         let Some(catalog) = self.shared.catalog.load_full() else { return Ok(None) };
         let Some(offer) = catalog.external(&ask.metric) else {
             self.shared.wanted.notify_one();
@@ -154,7 +174,7 @@ impl Rules {
         };
         let namespace_label = offer.namespace_label.as_deref();
         let query = offer.rule.query_external(&offer.series, namespace_label, &ask.namespace, &ask.selector)?;
-        let samples = self.answer(&query, None, now).await?;
+        let samples = self.answer(&query, None, flow, now).await?;
         values::external(&ask.metric, &samples).map(Some)
     }
 
@@ -163,9 +183,10 @@ impl Rules {
         self.shared.names.load_full()
     }
 
-    async fn answer(&self, query: &str, label: Option<&str>, now: Timestamp) -> Result<Samples, Refusal> {
-        let ask = self.shared.store.ask(query.to_owned(), label.map(str::to_owned));
-        let answer = self.shared.answers.get(query, now, ask).await;
+    /// The samples of a query, with `label` alone of their labels where one is named: the same query with another label is another answer.
+    async fn answer(&self, query: &str, label: Option<&str>, flow: &Flow, now: Timestamp) -> Result<Samples, Refusal> {
+        let ask = self.shared.store.ask(query.to_owned(), label.map(str::to_owned), flow.clone());
+        let answer = self.shared.answers.get(&answer_key(query, label), flow, now, ask).await;
         self.shared.metrics.answered(answer.as_ref().ok().map(|(_, from)| *from));
         answer.map(|(samples, _)| samples)
     }
@@ -175,6 +196,11 @@ impl std::fmt::Debug for Rules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Rules").finish_non_exhaustive()
     }
+}
+
+/// The key of an answer. An answer to a custom metric keeps one label of each sample, one to an external metric keeps all.
+fn answer_key(query: &str, label: Option<&str>) -> String {
+    format!("{}\n{query}", label.unwrap_or_default())
 }
 
 /// The label of the namespace with the namespace that is asked about. Objects of the whole cluster have none, also when whoever
@@ -200,9 +226,13 @@ fn namespace<'a>(offer: &'a Offer, ask: &'a CustomAsk) -> Result<Option<(&'a str
 
 /// Whoever may ask in one namespace may not ask of another, although namespaces are objects of the whole cluster.
 fn is_of_another_namespace(resource: &ApiResource, ask: &CustomAsk) -> bool {
-    let GroupResource { group, resource } = &resource.resource;
     let is_own = |own: &String| matches!(&ask.subject, Subject::Named(name) if name == own);
-    group.is_empty() && resource == "namespaces" && ask.namespace.as_ref().is_some_and(|own| !is_own(own))
+    is_namespaces(resource) && ask.namespace.as_ref().is_some_and(|own| !is_own(own))
+}
+
+fn is_namespaces(resource: &ApiResource) -> bool {
+    let GroupResource { group, resource } = &resource.resource;
+    group.is_empty() && resource == "namespaces"
 }
 
 #[cfg(test)]
@@ -254,11 +284,25 @@ mod tests {
         Rules { shared: Arc::new(shared), objects }
     }
 
+    #[tokio::test]
+    async fn custom_and_external_metrics_with_one_query_have_answers_of_their_own() {
+        let (rules, now, flow) = (unlisted(), Timestamp::UNIX_EPOCH, Flow::default());
+        for (label, count) in [(None, 2), (Some("pod"), 1), (None, 2)] {
+            let labels =
+                [("pod", "web-1"), ("queue", "orders")].iter().filter(|(name, _)| label.is_none_or(|it| it == *name));
+            let labels = labels.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let sample = sources::prometheus::InstantSample { labels, at: now, value: 1.0 };
+            let ask = async { Ok(vec![sample]) };
+            let answer = rules.shared.answers.get(&answer_key("up", label), &flow, now, ask).await;
+            assert_eq!(answer.expect("an answer").0[0].labels.len(), count, "{label:?}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn answers_that_nobody_asks_for_go_although_no_list_ever_ends() {
         let (rules, began) = (unlisted(), tokio::time::Instant::now());
         let now = move || Timestamp::UNIX_EPOCH.saturating_add(began.elapsed()).expect("in range");
-        let answer = rules.shared.answers.get("up", now(), async { Ok(Vec::new()) }).await;
+        let answer = rules.shared.answers.get("up", &Flow::default(), now(), async { Ok(Vec::new()) }).await;
         assert!(answer.is_ok());
         let forgetting = tokio::spawn(rules.clone().forget(now));
         tokio::time::sleep(Duration::from_secs(100)).await;

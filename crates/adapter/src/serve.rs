@@ -24,13 +24,13 @@ use jiff::Timestamp;
 use runtime::endpoints::Endpoints;
 use runtime::serve::{Limits, Visitor};
 use runtime::tls::PeerCertificates;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::ask::{Ask, CustomAsk, ExternalAsk, GroupResource, Subject};
 use crate::decide::{Caller, Providers};
+use crate::flow::{Flow, FlowLimiter, PriorityLevel};
 use crate::guard::{Guard, User, Wants};
 use crate::metrics::{Api, Metrics};
 use crate::refusal::Refusal;
@@ -59,7 +59,7 @@ pub const LIMITS: Limits = Limits {
     body_bytes: 0,
 };
 
-/// Requests that are answered at the same time, as in other API servers. More are refused.
+/// Questions for metrics that are answered at the same time. More of a flow than its share are refused.
 const AT_ONCE: usize = 400;
 /// For the API server's word on whether a caller may ask.
 const ADMISSION: Duration = Duration::from_secs(10);
@@ -84,14 +84,14 @@ pub struct Surface {
 struct Serving {
     surface: Surface,
     health: Router,
-    free: Semaphore,
+    limiter: FlowLimiter,
 }
 
 impl Surface {
     /// The routes: one handler for every path and method, so that nothing is ever answered by anybody else.
     pub fn router(self) -> Router {
         let health = self.health.clone().router();
-        let serving = Serving { surface: self, health, free: Semaphore::new(AT_ONCE) };
+        let serving = Serving { surface: self, health, limiter: FlowLimiter::new(AT_ONCE) };
         Router::new().fallback(answer).with_state(Arc::new(serving))
     }
 }
@@ -138,17 +138,18 @@ impl Serving {
         let asked = Question::of(question, request.uri().query().unwrap_or_default())?;
         let (mut parts, body) = request.into_parts();
         let peer = parts.extensions.remove::<PeerCertificates>();
-        let user = self.admit(peer.as_ref(), &mut parts.headers, &wants).await?;
-        // Not before: whoever is not let in takes nobody's place.
-        let _underway = self.free.try_acquire().map_err(|_| Refusal::TooMany)?;
+        let (user, level) = self.admit(peer.as_ref(), &mut parts.headers, &wants).await?;
         match asked {
             Question::Health => self.health(Request::from_parts(parts, body)).await,
             Question::Discovery(asked) => {
                 Ok(discovery::answer(&asked, &parts.headers, &self.surface.providers.names()))
             }
             Question::Metric(version, ask) => {
+                let flow = Flow { level, namespace: ask.namespace().unwrap_or_default().into() };
+                // After admission: callers that are refused take no place.
+                let _permit = self.limiter.try_acquire(&flow).ok_or(Refusal::TooMany)?;
                 let guard = &self.surface.guard;
-                let caller = Caller { user: &user, wants: &wants, hops: Hops::of(&parts.headers), guard };
+                let caller = Caller { user: &user, wants: &wants, hops: Hops::of(&parts.headers), guard, flow };
                 let values = self.values(version, &ask, &caller);
                 let late = |_| Refusal::Timeout(format!("the metrics adapter had no answer within {ANSWER:?}"));
                 timeout(ANSWER, values).await.map_err(late)?
@@ -176,7 +177,7 @@ impl Serving {
         peer: Option<&PeerCertificates>,
         headers: &mut http::HeaderMap,
         wants: &Wants,
-    ) -> Result<User, Refusal> {
+    ) -> Result<(User, PriorityLevel), Refusal> {
         let late = |_| Refusal::Timeout(format!("the API server had no word on this caller within {ADMISSION:?}"));
         timeout(ADMISSION, self.surface.guard.admit(peer, headers, wants)).await.map_err(late)?
     }
@@ -186,7 +187,7 @@ impl Serving {
         let now = Timestamp::now();
         let body = match ask {
             Ask::Custom(ask) => {
-                let values = providers.custom(ask, now).await?;
+                let values = providers.custom(ask, caller, now).await?;
                 metrics.served(version, values.iter().map(|value| value.at), now);
                 encode::custom(version, &values)
             }

@@ -15,11 +15,12 @@ use kube::core::GroupVersionKind;
 use kube::discovery::pinned_kind;
 use kube::{Client, Error};
 use model::WorkloadRef;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Questions at the same time.
-const PLACES: usize = 64;
+use crate::flow::{Flow, FlowLimiter};
+
+/// Reads of scale subresources at the same time.
+const CONCURRENCY: usize = 64;
 /// Less than whoever asks waits.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
@@ -30,25 +31,25 @@ pub(super) type Size = (WorkloadRef, Result<i32, String>);
 #[derive(Clone)]
 pub(super) struct Sizes {
     client: Client,
-    places: Arc<Semaphore>,
+    limiter: Arc<FlowLimiter>,
 }
 
 impl Sizes {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, places: Arc::new(Semaphore::new(PLACES)) }
+        Self { client, limiter: Arc::new(FlowLimiter::new(CONCURRENCY)) }
     }
 
     /// The sizes of these workloads now.
-    pub(super) async fn ask(&self, targets: Vec<WorkloadRef>) -> Vec<Size> {
+    pub(super) async fn ask(&self, targets: Vec<WorkloadRef>, flow: &Flow) -> Vec<Size> {
         join_all(targets.into_iter().map(async |target| {
-            let size = self.one(&target).await;
+            let size = self.one(&target, flow).await;
             (target, size)
         }))
         .await
     }
 
-    async fn one(&self, target: &WorkloadRef) -> Result<i32, String> {
-        match timeout(PATIENCE, self.read(target)).await {
+    async fn one(&self, target: &WorkloadRef, flow: &Flow) -> Result<i32, String> {
+        match timeout(PATIENCE, self.read(target, flow)).await {
             Ok(Ok(scale)) => settled(&scale),
             Ok(Err(Error::Api(status))) => Err(status.message.clone()),
             Ok(Err(error)) => {
@@ -59,8 +60,8 @@ impl Sizes {
         }
     }
 
-    async fn read(&self, target: &WorkloadRef) -> Result<Scale, Error> {
-        let _place = self.places.acquire().await;
+    async fn read(&self, target: &WorkloadRef, flow: &Flow) -> Result<Scale, Error> {
+        let _permit = self.limiter.acquire(flow).await;
         let resource = match well_known(target) {
             Some(resource) => resource,
             None => pinned_kind(&self.client, &of_kind(target)).await?.0,

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use super::Expected;
 use crate::ask::{CustomAsk, ExternalAsk, GroupResource, Subject};
+use crate::flow::Flow;
 use crate::refusal::Refusal;
 
 /// A Wednesday.
@@ -131,7 +132,7 @@ fn check_told(name: &str, told: Following<Forecast>, found: Result<&str, &str>) 
     let selector = format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
     let selector = selector.parse().expect("a selector");
     let ask = ExternalAsk { namespace: "shop".to_owned(), metric: "crane_autoscaling_prediction".to_owned(), selector };
-    let answer = wait(expected(shop()).hearing(Some(watch::channel(told).1)).external(&ask, now()));
+    let answer = wait(expected(shop()).hearing(Some(watch::channel(told).1)).external(&ask, &Flow::default(), now()));
     let answer = answer.map(|values| values.expect("it is ours").iter().map(|value| value.value.to_string()).collect());
     let found = found.map(str::to_owned).map_err(|why| {
         Refusal::NotFound(format!(
@@ -205,7 +206,7 @@ fn api_server() -> Client {
 fn external(view: View, metric: &str, selector: &str) -> Result<Option<Vec<String>>, String> {
     let selector = selector.parse().expect("a selector");
     let ask = ExternalAsk { namespace: "shop".to_owned(), metric: metric.to_owned(), selector };
-    let values = wait(async { expected(view).asking(api_server()).external(&ask, now()).await });
+    let values = wait(async { expected(view).asking(api_server()).external(&ask, &Flow::default(), now()).await });
     let values = values.map_err(|refusal| refusal.to_string())?;
     Ok(values.map(|values| values.iter().map(|value| value.value.to_string()).collect()))
 }
@@ -262,7 +263,7 @@ fn nothing_is_told_of_workloads_in_other_namespaces() {
     view.expected.apply(Arc::new(spy));
     let selector = format!("{OF_WEB}resource.cpu").parse().expect("a selector");
     let ask = ExternalAsk { namespace: "bank".to_owned(), metric: "crane_autoscaling_prediction".to_owned(), selector };
-    assert!(matches!(wait(expected(view).external(&ask, now())), Err(Refusal::NotFound(_))));
+    assert!(matches!(wait(expected(view).external(&ask, &Flow::default(), now())), Err(Refusal::NotFound(_))));
 }
 
 #[test]

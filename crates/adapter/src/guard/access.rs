@@ -15,6 +15,7 @@ use super::review;
 use super::user::{User, Via};
 use super::wants::{Forbidden, Wants};
 use crate::answers::{Answers, key};
+use crate::flow::PriorityLevel;
 use crate::refusal::Refusal;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -59,22 +60,28 @@ pub(super) enum Verdict {
 }
 
 impl Access {
-    /// Lets the user do it, or says why not. `always_asks`: also for those who are trusted without a question.
-    pub(super) async fn check(&self, user: &User, wants: &Wants, always_asks: bool) -> Result<(), Refusal> {
-        let is_trusted = self.mode == Mode::TrustFrontProxy && user.via == Via::FrontProxy && !always_asks;
-        if is_trusted || user.may_do_everything() {
-            return Ok(());
+    /// Lets the user do it, at the priority level that the answer gives, or says why not. `always_asks`: also for those who are
+    /// trusted without a question.
+    pub(super) async fn check(&self, user: &User, wants: &Wants, always_asks: bool) -> Result<PriorityLevel, Refusal> {
+        if user.may_do_everything() {
+            return Ok(PriorityLevel::ClusterWide);
+        }
+        if self.mode == Mode::TrustFrontProxy && user.via == Via::FrontProxy && !always_asks {
+            return Ok(PriorityLevel::Namespaced);
         }
         let mut verdict = match self.everything(user, wants) {
-            Some(everything) => self.verdict(user, everything).await,
+            Some(everything) => self.verdict(user, everything, &user.name).await?,
             None => Verdict::Denied(String::new()),
         };
+        if verdict == Verdict::Allowed {
+            return Ok(PriorityLevel::ClusterWide);
+        }
         // Without a word on the first question there is no use in a second one.
         if let Verdict::Denied(_) = verdict {
-            verdict = self.verdict(user, question(user, wants)).await;
+            verdict = self.verdict(user, question(user, wants), wants.namespace().unwrap_or(&user.name)).await?;
         }
         let reason = match verdict {
-            Verdict::Allowed => return Ok(()),
+            Verdict::Allowed => return Ok(PriorityLevel::Namespaced),
             Verdict::Denied(reason) => reason,
             Verdict::Unknown(why) => format!("the API server could not be asked: {why}"),
         };
@@ -92,17 +99,18 @@ impl Access {
         }
     }
 
-    async fn verdict(&self, user: &User, spec: SubjectAccessReviewSpec) -> Verdict {
+    /// `flow`: the namespace that the question is about, or the user where it is about none.
+    async fn verdict(&self, user: &User, spec: SubjectAccessReviewSpec, flow: &str) -> Result<Verdict, Refusal> {
         let is_proxied = user.via == Via::FrontProxy;
         let answers = if is_proxied { &self.proxied } else { &self.direct };
-        let Ok(text) = serde_json::to_vec(&spec) else { return Verdict::Unknown("no question".to_owned()) };
+        let Ok(text) = serde_json::to_vec(&spec) else { return Ok(Verdict::Unknown("no question".to_owned())) };
         let asking = || {
             let access = self.clone();
             async move { access.ask(spec, is_proxied).await }
         };
-        let answer = answers.get(key(&text), asking).await;
+        let answer = answers.get(key(&text), flow, asking).await;
         self.metrics.answered("access", answer.as_ref().map(|(_, way)| *way));
-        answer.map_or_else(|| Verdict::Unknown("too many questions at once".to_owned()), |(verdict, _)| verdict)
+        answer.map(|(verdict, _)| verdict).ok_or(Refusal::TooMany)
     }
 
     async fn ask(self, spec: SubjectAccessReviewSpec, is_urgent: bool) -> (Verdict, Duration) {

@@ -42,7 +42,7 @@ impl Tokens {
             let (tokens, token) = (self.clone(), token.to_owned());
             async move { tokens.ask(token).await }
         };
-        let answer = self.answers.get(key(token.as_bytes()), asking).await;
+        let answer = self.answers.get(key(token.as_bytes()), token, asking).await;
         self.metrics.answered("token", answer.as_ref().map(|(_, way)| *way));
         answer.map_or(Owner::Unknown, |(owner, _)| owner)
     }

@@ -31,6 +31,25 @@ pub enum Wants {
     },
 }
 
+impl Wants {
+    /// The same without a namespace.
+    pub(super) fn at_cluster_scope(&self) -> Self {
+        let mut wants = self.clone();
+        if let Self::Resource { namespace, .. } = &mut wants {
+            *namespace = None;
+        }
+        wants
+    }
+
+    /// The namespace, if there is one.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Resource { namespace, .. } => namespace.as_deref(),
+            Self::Path { .. } => None,
+        }
+    }
+}
+
 /// The API server's words for what somebody may not do.
 pub(super) struct Forbidden<'a> {
     pub(super) user: &'a str,

@@ -14,7 +14,7 @@ const REST: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Breaker {
     failures: u32,
-    /// Questions among them whose answer did not come in time.
+    /// The namespaces among them whose answers did not come in time.
     late: Vec<Key>,
     rests_until: Option<Instant>,
     is_trying: bool,
@@ -38,7 +38,8 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// There was none. `late`: the question whose answer did not come in time, which counts once in a row: with others there may be no trouble.
+    /// There was none. `late`: the namespace of a question whose answer did not come in time. A namespace counts once in a row, so that one
+    /// tenant's slow questions cannot open the breaker for others.
     pub(super) fn failed(&mut self, now: Instant, late: Option<Key>) {
         if late.is_none_or(|question| !self.late.contains(&question)) {
             self.failures = self.failures.saturating_add(1);

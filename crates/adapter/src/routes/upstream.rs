@@ -124,7 +124,7 @@ impl Upstream {
             async move { upstream.exchange(&ask, hops, last).await }
         };
         let shared = key(&[question.as_bytes(), b"\n", hops.as_bytes()].concat());
-        let answer = self.answers.get(shared, asking).await.map(|(answer, _)| answer);
+        let answer = self.answers.get(shared, &ask.namespace, asking).await.map(|(answer, _)| answer);
         let (outcome, result) = self.result(answer, &last);
         self.metrics.asked(route, &self.spec.name, outcome, began.elapsed());
         result
@@ -171,7 +171,7 @@ impl Upstream {
         let is_open = {
             let mut breaker = lock(&self.breaker);
             match &answer {
-                Err(ExchangeError::Timeout(_)) => breaker.failed(Instant::now(), Some(last)),
+                Err(ExchangeError::Timeout(_)) => breaker.failed(Instant::now(), Some(key(ask.namespace.as_bytes()))),
                 Err(error) if !error.is_alive() => breaker.failed(Instant::now(), None),
                 _ => breaker.succeeded(),
             }

@@ -3,9 +3,10 @@
 //! Of one query there is one question at a time; whoever else wants to know waits for its answer. A question goes on when nobody
 //! waits any more, so that the next one finds the answer.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::future::Future;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use sources::prometheus::InstantSample;
 use tokio::time::timeout;
 
+use crate::flow::Flow;
 use crate::refusal::Refusal;
 
 /// The autoscaler has few workers, and one that waits holds up all that come after.
@@ -23,7 +25,7 @@ const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
 const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
 /// Queries that nobody asks for any more are forgotten after this time, or after that of the last good answer if it is longer.
 const UNUSED_FOR: SignedDuration = SignedDuration::from_mins(2);
-/// Where there is no room for another query, those make some that nobody has asked for in this time. The autoscaler comes back after 15 s.
+/// Without room for another query, those are forgotten that were not used for this time. The autoscaler comes back after 15 s.
 const ROOM_AFTER: SignedDuration = SignedDuration::from_secs(20);
 /// The most queries that are kept.
 const MAX_QUERIES: usize = 20_000;
@@ -55,17 +57,25 @@ pub(super) struct Failure {
 /// All answers.
 #[derive(Debug)]
 pub(super) struct Answers {
-    slots: Mutex<Slots>,
+    kept: Mutex<Kept>,
     /// Of all slots, those included that only somebody who waits still has.
     bytes: Arc<AtomicUsize>,
     max_bytes: usize,
-    /// The second in which room was made last, which takes a look at all.
-    made_room_at: AtomicI64,
     last_good_for: SignedDuration,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    slots: Slots,
+    /// The second in which room was made last, and the flows for which: it takes a look at all slots.
+    made_room_at: i64,
+    made_room_for: HashSet<Flow>,
 }
 
 #[derive(Debug)]
 struct Slot {
+    /// The flow that asked first, which the memory is charged to.
+    flow: Flow,
     weight: Weight,
     /// Held by the one that asks the store.
     turn: tokio::sync::Mutex<()>,
@@ -113,18 +123,18 @@ impl Answers {
     /// None yet. The last good ones are given for so long when the store fails.
     pub(super) fn new(last_good_for: Duration) -> Self {
         let last_good_for = SignedDuration::try_from(last_good_for).unwrap_or(SignedDuration::MAX);
-        let made_room_at = AtomicI64::new(i64::MIN);
-        Self { slots: Mutex::default(), bytes: Arc::default(), max_bytes: MAX_BYTES, made_room_at, last_good_for }
+        Self { kept: Mutex::default(), bytes: Arc::default(), max_bytes: MAX_BYTES, last_good_for }
     }
 
-    /// The answer to a query, which `ask` puts to the store if that is necessary.
+    /// The answer to a query, which `ask` puts to the store if that is necessary. Memory is charged to `flow`.
     pub(super) async fn get(
         &self,
         query: &str,
+        flow: &Flow,
         now: Timestamp,
         ask: impl Future<Output = Result<Vec<InstantSample>, Failure>> + Send + 'static,
     ) -> Result<(Samples, From), Refusal> {
-        let slot = self.slot(query, now)?;
+        let slot = self.slot(query, flow, now)?;
         if !slot.state().is_settled(now) {
             let asked = tokio::spawn(Arc::clone(&slot).ask(now, ask));
             // Too late or not: the state says what came of it.
@@ -135,29 +145,63 @@ impl Answers {
 
     /// Forgets what nobody has asked for in a while, or what was asked for before the clock was put back that far.
     pub(super) fn sweep(&self, now: Timestamp) {
-        forget(&mut self.slots(), UNUSED_FOR.max(self.last_good_for), now);
+        forget(&mut self.kept().slots, UNUSED_FOR.max(self.last_good_for), now);
     }
 
-    fn slot(&self, query: &str, now: Timestamp) -> Result<Arc<Slot>, Refusal> {
-        let mut slots = self.slots();
-        if let Some(slot) = slots.get(query) {
+    fn slot(&self, query: &str, flow: &Flow, now: Timestamp) -> Result<Arc<Slot>, Refusal> {
+        let mut kept = self.kept();
+        if let Some(slot) = kept.slots.get(query) {
             slot.state().used = now;
             return Ok(Arc::clone(slot));
         }
-        if self.is_full(&slots) {
-            let second = now.as_second();
-            if self.made_room_at.swap(second, Ordering::Relaxed) != second {
-                forget(&mut slots, ROOM_AFTER, now);
+        if self.is_full(&kept.slots) {
+            if kept.may_make_room(flow, now) {
+                forget(&mut kept.slots, ROOM_AFTER, now);
+                self.make_room(&mut kept.slots, flow);
             }
-            if self.is_full(&slots) {
+            if self.is_full(&kept.slots) {
                 return Err(Refusal::TooMany);
             }
         }
         let weight = Weight::new(query.len(), Arc::clone(&self.bytes));
         let state = Mutex::new(State { used: now, ..State::default() });
-        let slot = Arc::new(Slot { weight, turn: tokio::sync::Mutex::default(), state });
-        slots.insert(query.to_owned(), Arc::clone(&slot));
+        let slot = Arc::new(Slot { flow: flow.clone(), weight, turn: tokio::sync::Mutex::default(), state });
+        kept.slots.insert(query.to_owned(), Arc::clone(&slot));
         Ok(slot)
+    }
+
+    /// Takes room from the flows that hold the most, the answers first that were not used for longest, until an eighth is free. For a
+    /// flow only those make room that hold more than it does, or whose priority level is lower.
+    fn make_room(&self, slots: &mut Slots, flow: &Flow) {
+        if !self.is_full(slots) {
+            return;
+        }
+        let mut holders: HashMap<Flow, Holder> = HashMap::new();
+        for (query, slot) in &*slots {
+            let holder = holders.entry(slot.flow.clone()).or_default();
+            let bytes = slot.weight.own.load(Ordering::Relaxed);
+            holder.size += self.size(bytes);
+            holder.slots.push(Reverse((slot.state().used, query.clone(), bytes)));
+        }
+        let own = holders.remove(flow).map_or(0, |holder| holder.size);
+        let mut largest: BinaryHeap<_> = holders
+            .into_iter()
+            .filter(|(holder, held)| holder.level < flow.level || (holder.level == flow.level && held.size > own))
+            .map(|(holder, held)| (Reverse(holder.level), held.size, held.slots.into_sorted_vec()))
+            .collect();
+        let (mut bytes, enough) = (self.bytes.load(Ordering::Relaxed), |limit: usize| limit - limit / 8);
+        while bytes >= enough(self.max_bytes) || slots.len() >= enough(MAX_QUERIES) {
+            let Some((level, size, mut oldest_last)) = largest.pop() else { return };
+            let Some(Reverse((_, query, weight))) = oldest_last.pop() else { continue };
+            slots.remove(&query);
+            bytes = bytes.saturating_sub(weight);
+            largest.push((level, size.saturating_sub(self.size(weight)), oldest_last));
+        }
+    }
+
+    /// A slot's part of what may be kept, in bytes: a short query counts for its part of the number of queries.
+    fn size(&self, bytes: usize) -> usize {
+        bytes.max(self.max_bytes / MAX_QUERIES)
     }
 
     fn is_full(&self, slots: &Slots) -> bool {
@@ -167,16 +211,35 @@ impl Answers {
     /// How many queries are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.slots().len()
+        self.kept().slots.len()
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// By query.
 type Slots = HashMap<String, Arc<Slot>>;
+
+/// The answers of one flow.
+#[derive(Debug, Default)]
+struct Holder {
+    size: usize,
+    slots: BinaryHeap<Reverse<(Timestamp, String, usize)>>,
+}
+
+impl Kept {
+    /// Whether to look at all slots for room now: once a second for each flow, so that no flow uses up the turn of another.
+    fn may_make_room(&mut self, flow: &Flow, now: Timestamp) -> bool {
+        let second = now.as_second();
+        if self.made_room_at != second {
+            self.made_room_at = second;
+            self.made_room_for.clear();
+        }
+        self.made_room_for.insert(flow.clone())
+    }
+}
 
 fn forget(slots: &mut Slots, unused_for: SignedDuration, now: Timestamp) {
     slots.retain(|_, slot| now.duration_since(slot.state().used).abs() <= unused_for);
@@ -244,6 +307,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::flow::PriorityLevel;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("in range")
@@ -260,7 +324,7 @@ mod tests {
     /// Asks at a second; `answer` is what the store would say. Gives the value that is served.
     async fn check(answers: &Answers, second: i64, answer: Result<f64, &str>, expected: Result<(f64, From), &str>) {
         let answer = answer.map(one).map_err(failure);
-        let got = answers.get("up", at(second), async move { answer }).await;
+        let got = answers.get("up", &Flow::default(), at(second), async move { answer }).await;
         let got = got.map(|(samples, from)| (samples[0].value, from)).map_err(|refusal| refusal.to_string());
         assert_eq!(got, expected.map_err(str::to_owned), "at {second}");
     }
@@ -297,7 +361,7 @@ mod tests {
         let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(200))]);
         let ask = async |query: String, second| {
             let samples = vec![InstantSample { labels: labels.clone(), at: at(0), value: 1.0 }];
-            let answer = answers.get(&query, at(second), async move { Ok(samples) }).await;
+            let answer = answers.get(&query, &Flow::default(), at(second), async move { Ok(samples) }).await;
             answer.map(|(samples, _)| samples[0].value.to_string())
         };
         let mut refused = Vec::new();
@@ -316,7 +380,7 @@ mod tests {
     async fn where_there_is_no_room_it_is_made_by_those_that_nobody_asks_for() {
         let answers = Answers { max_bytes: 10_000, ..Answers::new(Duration::from_mins(1)) };
         let ask = async |query: &str, second| {
-            let answer = answers.get(query, at(second), async { Ok(one(1.0)) }).await;
+            let answer = answers.get(query, &Flow::default(), at(second), async { Ok(one(1.0)) }).await;
             answer.map(|(samples, _)| samples.len())
         };
         assert_eq!(ask("up", 0).await, Ok(1));
@@ -327,7 +391,41 @@ mod tests {
         assert_eq!(ask("up", 15).await, Ok(1));
         assert_eq!((ask("full", 16).await, answers.len()), (Err(Refusal::TooMany), 11));
         assert_eq!((ask("other", 21).await, answers.len()), (Ok(1), 2), "what is asked for stays");
-        assert!(answers.slots().contains_key("up"));
+        assert!(answers.kept().slots.contains_key("up"));
+    }
+
+    #[tokio::test]
+    async fn the_flow_that_holds_the_most_makes_room_for_others() {
+        let answers = Answers { max_bytes: 100_000, ..Answers::new(Duration::from_mins(1)) };
+        let namespaced = |namespace: &str| Flow { namespace: namespace.into(), ..Flow::default() };
+        let cluster_wide = |namespace: &str| Flow { level: PriorityLevel::ClusterWide, namespace: namespace.into() };
+        let ask = async |flow: &Flow, query: &str| {
+            let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(5000))]);
+            let samples = vec![InstantSample { labels, at: at(0), value: 1.0 }];
+            let answer = answers.get(&format!("{}/{query}", flow.namespace), flow, at(0), async { Ok(samples) }).await;
+            answer.map(|_| ())
+        };
+        let (hostile, shop) = (namespaced("hostile"), namespaced("shop"));
+        let refused = async |flow: &Flow| {
+            let mut refused = 0;
+            for number in 0..32 {
+                refused += usize::from(ask(flow, &number.to_string()).await == Err(Refusal::TooMany));
+            }
+            refused
+        };
+        assert_eq!(ask(&shop, "first").await, Ok(()));
+        assert!(refused(&hostile).await > 10, "what it holds is used");
+        assert_eq!(ask(&cluster_wide("hostile"), "new pods").await, Ok(()));
+        assert_eq!(ask(&shop, "second").await, Ok(()));
+        assert!(answers.kept().slots.contains_key("shop/first"));
+        // Autoscalers of many namespaces take all room of callers of one namespace, and none of each other.
+        for number in 0..64 {
+            let answer = ask(&cluster_wide(&number.to_string()), "query").await;
+            assert!(answer.is_ok() || number > 15, "{number}");
+        }
+        assert!(answers.kept().slots.contains_key("0/query"));
+        assert_eq!(ask(&hostile, "other").await, Err(Refusal::TooMany));
+        assert!(answers.bytes.load(Ordering::Relaxed) <= 110_000);
     }
 
     #[tokio::test]
@@ -351,7 +449,7 @@ mod tests {
                     let _ = opened.wait_for(|open| *open).await;
                     Ok(one(7.0))
                 };
-                answers.get("up", at(0), ask).await.expect("an answer").0[0].value
+                answers.get("up", &Flow::default(), at(0), ask).await.expect("an answer").0[0].value
             })
         });
         let everybody: Vec<_> = everybody.collect();
@@ -365,7 +463,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_ever() {
         let answers = Answers::new(Duration::from_mins(1));
-        let got = answers.get("up", at(0), std::future::pending()).await;
+        let got = answers.get("up", &Flow::default(), at(0), std::future::pending()).await;
         assert!(matches!(got, Err(Refusal::Timeout(_))), "{got:?}");
     }
 
@@ -374,11 +472,11 @@ mod tests {
         let answers = Answers::new(Duration::from_mins(1));
         check(&answers, 0, Ok(1.0), Ok((1.0, From::Store))).await;
         answers.sweep(at(100));
-        assert_eq!(answers.slots().len(), 1);
+        assert_eq!(answers.kept().slots.len(), 1);
         answers.sweep(at(130));
-        assert_eq!(answers.slots().len(), 0);
+        assert_eq!(answers.kept().slots.len(), 0);
         check(&answers, 3600, Ok(1.0), Ok((1.0, From::Store))).await;
         answers.sweep(at(0));
-        assert_eq!(answers.slots().len(), 0, "the clock was put back");
+        assert_eq!(answers.kept().slots.len(), 0, "the clock was put back");
     }
 }

@@ -49,6 +49,9 @@ impl Lists {
         if self.bytes.saturating_add(bytes) > MAX_BYTES {
             self.sweep(at);
         }
+        if self.bytes.saturating_add(bytes) > MAX_BYTES {
+            self.forget_largest_but(&key.1);
+        }
         if self.bytes.saturating_add(bytes) <= MAX_BYTES {
             self.bytes += bytes;
             self.lists.insert(key, List { at, names: Arc::clone(names), bytes });
@@ -59,6 +62,19 @@ impl Lists {
     pub(super) fn sweep(&mut self, now: Instant) {
         self.lists.retain(|_, list| !list.is_over(now));
         self.bytes = self.lists.values().map(|list| list.bytes).sum();
+    }
+
+    /// Forgets the lists of the namespace that holds the most, unless it is this one: its lists do not keep out those of others.
+    fn forget_largest_but(&mut self, namespace: &str) {
+        let mut held: HashMap<&str, usize> = HashMap::new();
+        for (key, list) in &self.lists {
+            *held.entry(&key.1).or_default() += list.bytes;
+        }
+        let largest = held.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(namespace, _)| namespace.to_owned());
+        if let Some(largest) = largest.filter(|largest| largest != namespace) {
+            self.lists.retain(|key, _| key.1 != largest);
+            self.bytes = self.lists.values().map(|list| list.bytes).sum();
+        }
     }
 
     fn forget(&mut self, key: &Key) {
@@ -92,6 +108,17 @@ mod tests {
         assert_eq!(lists.get(&key(1), start + 2 * KEPT_FOR).as_deref(), Some(&*names(3)));
         lists.sweep(start + 3 * KEPT_FOR);
         assert_eq!((lists.lists.len(), lists.bytes), (0, 0));
+    }
+
+    #[test]
+    fn lists_of_one_namespace_do_not_keep_out_those_of_another() {
+        let (mut lists, start, names) = (Lists::default(), Instant::now(), names(5000));
+        for selector in 0..1000 {
+            lists.keep(key(selector), &names, start);
+        }
+        let other = ("deployments.apps".to_owned(), "bank".to_owned(), "app=web".to_owned());
+        lists.keep(other.clone(), &names, start);
+        assert!(lists.get(&other, start).is_some());
     }
 
     #[test]

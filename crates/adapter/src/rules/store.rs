@@ -1,4 +1,4 @@
-//! Puts queries to the store: few at once, and none for a moment when it has gone silent.
+//! Sends queries to the store: few at once, each flow within its share, and none for a moment while the store is silent.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,18 +6,21 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use sources::prometheus::{Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError};
-use tokio::sync::Semaphore;
 
 use super::answers::Failure;
 use super::metrics::Metrics;
 use crate::answers::{Key, key};
+use crate::flow::{Flow, FlowLimiter};
 
 /// Queries at the same time.
 const CONCURRENCY: usize = 32;
 /// Less than those who ask wait, so that a silent store is noticed.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// After so many queries without any answer, one after the other, the store is taken to be silent.
+/// After this number of queries in a row without an answer the store may be silent.
 const SILENT_AFTER: u32 = 3;
+/// The query that any store answers at once. Late answers may be those of expensive queries alone, so a late answer to this one decides
+/// whether the store is silent.
+const PROBE: &str = "vector(1)";
 /// A silent store is asked again after this time. Until then, nobody waits for it.
 const SILENT_FOR: Duration = Duration::from_secs(3);
 
@@ -25,7 +28,7 @@ const SILENT_FOR: Duration = Duration::from_secs(3);
 pub(super) struct Store {
     connection: Connection,
     current: ArcSwapOption<Prometheus>,
-    places: Semaphore,
+    limiter: FlowLimiter,
     silence: Mutex<Silence>,
     metrics: Metrics,
 }
@@ -35,6 +38,8 @@ struct Silence {
     failures: u32,
     /// Queries among them whose answer did not come in time.
     late: Vec<Key>,
+    /// A probe is under way.
+    is_probing: bool,
     until: Option<Instant>,
 }
 
@@ -54,9 +59,13 @@ impl Silence {
         self.until.is_some_and(|until| now < until)
     }
 
-    fn hears(&mut self, heard: Heard, now: Instant) {
+    /// Records the end of a query. Returns whether a probe is to decide if the store is silent, which ends with [`Silence::probed`].
+    fn hears(&mut self, heard: Heard, now: Instant) -> bool {
         match heard {
-            Heard::Answer => return *self = Self::default(),
+            Heard::Answer => {
+                *self = Self { is_probing: self.is_probing, ..Self::default() };
+                return false;
+            }
             Heard::Late(query) if self.late.contains(&query) => {}
             Heard::Nothing | Heard::Late(_) => self.failures = self.failures.saturating_add(1),
         }
@@ -65,14 +74,30 @@ impl Silence {
         {
             self.late.push(query);
         }
-        self.until = (self.failures >= SILENT_AFTER).then(|| now + SILENT_FOR);
+        if self.failures < SILENT_AFTER {
+            return false;
+        }
+        if let Heard::Late(_) = heard {
+            return !std::mem::replace(&mut self.is_probing, true);
+        }
+        self.until = Some(now + SILENT_FOR);
+        false
+    }
+
+    /// Records the end of a probe.
+    fn probed(&mut self, has_answer: bool, now: Instant) {
+        *self = if has_answer {
+            Self::default()
+        } else {
+            Self { is_probing: false, until: Some(now + SILENT_FOR), ..std::mem::take(self) }
+        };
     }
 }
 
 impl Store {
     pub(super) fn new(connection: Connection, metrics: Metrics) -> Self {
         let (current, silence) = (ArcSwapOption::empty(), Mutex::default());
-        Self { connection, current, places: Semaphore::new(CONCURRENCY), silence, metrics }
+        Self { connection, current, limiter: FlowLimiter::new(CONCURRENCY), silence, metrics }
     }
 
     /// A new connection, with the files as they are now.
@@ -89,6 +114,7 @@ impl Store {
         self: &Arc<Self>,
         query: String,
         label: Option<String>,
+        flow: Flow,
     ) -> impl Future<Output = Result<Vec<InstantSample>, Failure>> + Send + use<> {
         let store = Arc::clone(self);
         async move {
@@ -96,13 +122,12 @@ impl Store {
             if store.silence().is_on(Instant::now()) {
                 return Err(failure("Prometheus does not answer", false));
             }
-            let place = store.places.acquire().await;
-            let _place = place.map_err(|_| failure("the adapter is ending", false))?;
+            let _permit = store.limiter.acquire(&flow).await.ok_or_else(|| failure("the adapter is ending", false))?;
             let Some(prometheus) = store.current.load_full() else {
                 return Err(failure("there is no connection to Prometheus yet", false));
             };
             let answer = prometheus.query(&query, PATIENCE).await;
-            store.heard(&query, &answer);
+            store.heard(&query, &answer, prometheus);
             let mut samples = answer.map_err(|error| {
                 tracing::debug!(%error, query, "a query failed");
                 public(&error)
@@ -116,13 +141,20 @@ impl Store {
         }
     }
 
-    fn heard<T>(&self, query: &str, answer: &Result<T, PrometheusError>) {
+    fn heard<T>(self: &Arc<Self>, query: &str, answer: &Result<T, PrometheusError>, prometheus: Arc<Prometheus>) {
         let heard = match answer {
             Err(PrometheusError::Unreachable(_)) => Heard::Nothing,
             Err(PrometheusError::Timeout(_)) => Heard::Late(key(query.as_bytes())),
             _ => Heard::Answer,
         };
-        self.silence().hears(heard, Instant::now());
+        if self.silence().hears(heard, Instant::now()) {
+            let store = Arc::clone(self);
+            tokio::spawn(async move {
+                let answer = prometheus.query(PROBE, PATIENCE).await;
+                let has_answer = !matches!(answer, Err(PrometheusError::Unreachable(_) | PrometheusError::Timeout(_)));
+                store.silence().probed(has_answer, Instant::now());
+            });
+        }
     }
 
     /// It is whole after every statement, so a panic elsewhere leaves nothing half-done.
@@ -175,14 +207,24 @@ mod tests {
         let (start, mut silence) = (Instant::now(), Silence::default());
         let late = |number: u8| Heard::Late([number; 32]);
         for number in (0..2).cycle().take(100) {
-            silence.hears(late(number), start);
+            assert!(!silence.hears(late(number), start), "{silence:?}");
+        }
+        assert!(silence.hears(late(2), start), "three of them: a probe decides");
+        assert!(!silence.hears(late(3), start) && !silence.is_on(start), "one probe at a time");
+        silence.probed(false, start);
+        assert!(silence.is_on(start) && !silence.is_on(start + SILENT_FOR));
+        assert!(silence.hears(late(4), start + SILENT_FOR), "one more late answer is enough for the next probe");
+    }
+
+    #[test]
+    fn expensive_queries_alone_are_no_silent_store() {
+        let (start, mut silence) = (Instant::now(), Silence::default());
+        for number in 0..100 {
+            if silence.hears(Heard::Late([number; 32]), start) {
+                silence.probed(true, start);
+            }
             assert!(!silence.is_on(start), "{silence:?}");
         }
-        silence.hears(late(2), start);
-        assert!(silence.is_on(start), "three of them are a silent store");
-        let later = start + SILENT_FOR;
-        silence.hears(late(0), later);
-        assert!(silence.is_on(later), "which is not heard again yet");
     }
 
     #[test]

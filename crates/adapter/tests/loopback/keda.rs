@@ -98,7 +98,7 @@ async fn while_the_operator_hangs_its_last_word_stands_in_and_then_it_is_left_al
     operator.now(Replies::Hangs);
     becomes(&stage, &unheard(), (503, &format!("{NO_VALUE} no answer within 200ms"))).await;
     let resting = format!("{NO_VALUE} it has failed too often and is not asked for some seconds");
-    ask_until_it_rests(&stage, |metric| path().replace("queue", metric), &resting).await;
+    ask_until_it_rests(&stage, |namespace| path().replace("/shop/", &format!("/{namespace}/")), &resting).await;
     assert!(stage.metrics().contains(r#"adapter_upstream_resting{upstream="keda"} 1"#), "{}", stage.metrics());
     assert_eq!(ask(&stage, &path()).await, (200, "1".to_owned()));
     operator.now(Replies::With("2"));

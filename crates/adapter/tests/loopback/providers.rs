@@ -2,6 +2,7 @@
 
 use anyhow::{bail, ensure};
 use eventually::{Pace, eventually};
+use futures::future::{join, join_all};
 use serde_json::{Value, json};
 
 use crate::provider::{Does, Provider};
@@ -87,7 +88,7 @@ async fn while_a_provider_hangs_its_last_word_stands_in_and_then_it_is_left_alon
     let unheard = QUEUE.replace("queue", "unheard");
     becomes(&stage, &unheard, (503, "the provider another gives no metric: no answer within 200ms")).await;
     let resting = "the provider another gives no metric: it has failed too often and is not asked for some seconds";
-    ask_until_it_rests(&stage, |metric| QUEUE.replace("queue", metric), resting).await;
+    ask_until_it_rests(&stage, |namespace| QUEUE.replace("shop", namespace), resting).await;
     assert!(stage.metrics().contains(r#"adapter_upstream_resting{upstream="another"} 1"#), "{}", stage.metrics());
     assert_eq!(ask(&stage, QUEUE).await, (200, "1".to_owned()));
     let stood_in = r#"adapter_route_requests_total{outcome="stale",route="default",upstream="another"}"#;
@@ -118,7 +119,7 @@ async fn metrics_that_are_broken_do_not_keep_others_from_theirs() {
     assert_eq!(provider.asked().len(), 10, "it is not left alone for that");
     provider.now(Does::Hangs);
     for number in 0..8 {
-        let path = QUEUE.replace("queue", &format!("late{}", number % 4));
+        let path = QUEUE.replace("queue", &format!("late{number}"));
         let (code, message) = ask(&stage, &path).await;
         assert!(code == 503 && message.ends_with("no answer within 200ms"), "{number}: {code} {message}");
     }
@@ -129,7 +130,38 @@ async fn metrics_that_are_broken_do_not_keep_others_from_theirs() {
     becomes(&stage, &QUEUE.replace("queue", "unheard"), (503, resting)).await;
 }
 
-/// Asks about metrics that nobody asked about before until the provider is left alone.
+#[tokio::test]
+async fn slow_questions_of_one_namespace_take_no_place_of_the_autoscaler() {
+    let (stage, provider) = (Stage::new(&[]).await, Provider::start(Does::Says(42)).await);
+    leave_all(&stage, &provider, ", timeout: 1s").await;
+    let tenant = ["X-Remote-User: reader"];
+    let mut connections = Vec::new();
+    for _ in 0..60 {
+        let mut connection = stage.proxy().await;
+        // A connection without a request is closed after some seconds.
+        assert_eq!(connection.queue(&tenant).await, 200);
+        connections.push(connection);
+    }
+    provider.now(Does::Hangs);
+    let slow = join_all(connections.iter_mut().enumerate().map(async |(number, connection)| {
+        connection.get(&QUEUE.replace("queue", &format!("slow{number}")), &tenant).await.0
+    }));
+    let asked = async {
+        let waiting = eventually("the tenant's share is used up", Pace::WITHIN, async || {
+            let (code, body) = stage.proxy().await.get(&QUEUE.replace("queue", "one-more"), &tenant).await;
+            ensure!(code == 429 || body.contains("too many questions at once"), "{code} {body}");
+            Ok(())
+        });
+        waiting.await.unwrap();
+        provider.now(Does::Says(42));
+        (ask(&stage, QUEUE).await, provider.now(Does::Hangs))
+    };
+    let (codes, (answer, ())) = join(slow, asked).await;
+    assert_eq!(answer, (200, "42".to_owned()));
+    assert!(codes.contains(&429) && !codes.contains(&403), "{codes:?}");
+}
+
+/// Asks in namespaces in which nothing was asked before until the provider is left alone.
 pub(crate) async fn ask_until_it_rests(stage: &Stage, path: impl Fn(&str) -> String, resting: &str) {
     for number in 0..5 {
         assert_eq!(ask(stage, &path(&format!("unheard{number}"))).await.0, 503);

@@ -11,6 +11,7 @@ mod store;
 use model::Quantity;
 use serde_json::Value;
 
+use api_server::Rights;
 use recording::{Question, Recording};
 use stage::Stage;
 
@@ -95,5 +96,23 @@ async fn rule_files_that_are_right_and_wrong() {
         let recording = Recording::of(&file.text);
         let started = Stage::new(&recording).await.map(drop);
         assert_eq!(started.is_ok(), file.is_right(), "{started:?}\n{}", file.text);
+    }
+}
+
+#[tokio::test]
+async fn rights_in_a_namespace_are_no_rights_to_metrics_of_the_cluster() {
+    let recording = Recording::read("chart");
+    for (rights, of_nodes) in [(Rights::Everywhere, 200), (Rights::InNamespaces, 403)] {
+        let stage = Stage::with(&recording, rights).await.expect("a rule file that is right");
+        stage.knows_its_metrics(&recording.listed.first().expect("an API").api).await;
+        let api = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/shop";
+        let (code, body) = stage.ask(&format!("{api}/nodes/node-1/queue_length")).await;
+        assert_eq!(code, of_nodes, "{rights:?}: {body}");
+        assert!(code == 200 || body["message"].as_str().is_some_and(|text| text.contains("at the cluster scope")));
+        // The own namespace is no other tenant's, and objects in it need nothing else.
+        for own in ["namespaces/shop/metrics/queue_length", "namespaces/shop/pods/*/queue_length"] {
+            let (code, body) = stage.ask(&format!("/apis/custom.metrics.k8s.io/v1beta2/{own}")).await;
+            assert_ne!(code, 403, "{rights:?}: {own}: {body}");
+        }
     }
 }

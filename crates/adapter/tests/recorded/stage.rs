@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::api_server;
+use crate::api_server::{self, Rights};
 use crate::recording::{Recording, the_cluster};
 use crate::store::Store;
 
@@ -51,6 +51,11 @@ impl Drop for Stage {
 impl Stage {
     /// An error where the rule file is wrong.
     pub(crate) async fn new(recording: &Recording) -> anyhow::Result<Self> {
+        Self::with(recording, Rights::Everywhere).await
+    }
+
+    /// The same where callers have these rights.
+    pub(crate) async fn with(recording: &Recording, rights: Rights) -> anyhow::Result<Self> {
         let (store, address) = Store::start(recording).await;
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("rules.yaml");
@@ -60,7 +65,7 @@ impl Stage {
 
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
         let (readiness, activity) = (Readiness::default(), Activity::default());
-        let client = api_server::client(the_cluster());
+        let client = api_server::client(the_cluster(), rights);
         let chassis = Chassis {
             program: PROGRAM,
             client: client.clone(),
