@@ -16,6 +16,7 @@ pub struct Metrics {
     pub(crate) coalesced: IntCounter,
     pub(crate) refused: IntCounterVec,
     pub(crate) lag: Histogram,
+    pub(crate) oversized: IntCounter,
 }
 
 /// Why a client was refused.
@@ -58,6 +59,10 @@ impl Metrics {
             )?,
             refused: counter("plimsoll_feed_refused_total", "Connections and calls that were refused.", "reason")?,
             lag: Histogram::with_opts(lag.buckets(LAG_BUCKETS.to_vec()))?,
+            oversized: IntCounter::new(
+                "plimsoll_feed_oversized_values_total",
+                "Values left out because they are larger than 1 MiB; readers use the status of the object.",
+            )?,
         };
         for kind in ["reset", "apply", "delete"] {
             metrics.messages.with_label_values(&[kind]);
@@ -65,12 +70,13 @@ impl Metrics {
         for refusal in Refusal::ALL {
             metrics.refused.with_label_values(&[refusal.name()]);
         }
-        let all: [Box<dyn Collector>; 5] = [
+        let all: [Box<dyn Collector>; 6] = [
             Box::new(metrics.readers.clone()),
             Box::new(metrics.messages.clone()),
             Box::new(metrics.coalesced.clone()),
             Box::new(metrics.refused.clone()),
             Box::new(metrics.lag.clone()),
+            Box::new(metrics.oversized.clone()),
         ];
         all.into_iter().try_for_each(|collector| registry.register(collector))?;
         Ok(metrics)

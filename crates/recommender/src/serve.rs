@@ -48,7 +48,9 @@ impl Feed {
         ensure!(files.authorities.is_some(), "--feed-client-ca-file is needed with --feed-tls-cert-file");
         let listen = feed_address.or_host(listen_ip_from_environment()?);
         let address = advertised(&feed_advertised_host, listen)?;
-        let (publisher, forecasts) = (Publisher::default(), Publisher::default());
+        let metrics = feed::Metrics::register(&chassis.registry)?;
+        let publisher = Publisher::default().counting(&metrics);
+        let forecasts = Publisher::default().counting(&metrics);
         let serving = Serving {
             listen,
             files,
@@ -56,7 +58,7 @@ impl Feed {
             publisher: publisher.clone(),
             forecasts: forecasts.clone(),
             answer: answer(shared.clone()),
-            metrics: feed::Metrics::register(&chassis.registry)?,
+            metrics,
         };
         chassis.tasks.spawn("feed", serving.run(chassis.shutdown.clone()));
         Ok(Some(Self { publisher, forecasts, address }))

@@ -51,3 +51,31 @@ async fn forecasts_are_told_changed_and_taken_back_and_outlive_their_leader() {
     drop(term);
     until(&mut following, true, &[("a", 3.0)]).await;
 }
+
+#[tokio::test]
+async fn a_forecast_that_is_too_large_is_left_out_and_the_others_are_told() {
+    let authority = Authority::new();
+    let replica = Replica::start(&authority).await;
+    let _recommendations = replica.lead(7, []);
+    let tls = authority.client(Some((&authority, "plimsoll-webhook")));
+    let leader = watch::channel(Some(replica.address.clone()));
+    let current = Arc::new(move || Arc::clone(&tls));
+    let reader = Reader { leaders: vec![leader.1], tls: current, server_name: server_name() };
+    let (mut following, reading) = reader.follow::<Forecast>();
+    tokio::spawn(reading);
+
+    let now = Timestamp::UNIX_EPOCH;
+    let large = |uid: &str| {
+        let mut large = forecast(uid, 1.0);
+        large.metrics[0].reason = "x".repeat(5 << 20);
+        large
+    };
+    let term = replica.forecasts.begin(7);
+    term.reset([large("a"), forecast("b", 2.0)], now);
+    until(&mut following, false, &[("b", 2.0)]).await;
+    term.apply(forecast("a", 1.0), now);
+    until(&mut following, false, &[("a", 1.0), ("b", 2.0)]).await;
+    term.apply(large("a"), now);
+    until(&mut following, false, &[("b", 2.0)]).await;
+    assert!((replica.metric("plimsoll_feed_oversized_values_total") - 2.0).abs() < f64::EPSILON);
+}

@@ -40,7 +40,9 @@ impl Replica {
     }
 
     pub(crate) async fn with(authority: &Authority, limits: ServerLimits) -> Self {
-        let (publisher, forecasts, registry) = (Publisher::default(), Publisher::default(), Registry::new());
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry).unwrap();
+        let (publisher, forecasts) = (Publisher::default(), Publisher::default().counting(&metrics));
         let tls = Arc::new(Mutex::new(authority.server()));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -52,7 +54,7 @@ impl Replica {
             tls: Arc::new(move || Arc::clone(&current.lock().unwrap())),
             allowed: "plimsoll-updater,plimsoll-webhook".parse().unwrap(),
             limits,
-            metrics: Metrics::register(&registry).unwrap(),
+            metrics,
         };
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone().drop_guard();
