@@ -5,7 +5,7 @@
 //! * `model`: a history kept warm, and what follows from it; `study`: what of it takes long.
 //! * `track`: one metric: what is read of its history and when, what was made of it.
 //! * `outlook`: what is known of one object.
-//! * `points`: bounds on what is published.
+//! * `points`, `text`: bounds on what is kept and published.
 //! * `status`: what an object says, and when it is written anew.
 //! * `gather`: reads histories, in every replica, so that a new leader is warm; `rounds`: without Prometheus, from the source of usage.
 //! * `keep`: tells and writes, for one term of leadership.
@@ -27,6 +27,7 @@ mod status;
 mod study;
 #[cfg(test)]
 mod tests;
+mod text;
 pub(crate) mod track;
 
 pub(crate) use book::Book;

@@ -8,6 +8,7 @@ use forecast::crane::{self, Estimator, Filter};
 use sizing::{HistogramSettings, PercentilePredictor, PercentileSettings, parse_crane_duration};
 
 use super::job::Method;
+use super::text::quoted;
 
 const DAY: u32 = 86_400;
 const HOUR: u32 = 3600;
@@ -134,7 +135,7 @@ pub(super) fn seconds(field: &str, text: &str) -> Result<u32, String> {
     let seconds = nanoseconds.and_then(|nanoseconds| u32::try_from(nanoseconds / 1_000_000_000).ok());
     seconds
         .filter(|seconds| *seconds > 0)
-        .ok_or_else(|| format!("{field}: {text:?} is not a duration such as 1m or 7d"))
+        .ok_or_else(|| format!("{field}: {} is not a duration such as 1m or 7d", quoted(text)))
 }
 
 fn number(field: &str, text: &str, usual: f64) -> Result<f64, String> {
@@ -142,7 +143,7 @@ fn number(field: &str, text: &str, usual: f64) -> Result<f64, String> {
         return Ok(usual);
     }
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-    number.ok_or_else(|| format!("{field}: {text:?} is not a number"))
+    number.ok_or_else(|| format!("{field}: {} is not a number", quoted(text)))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use api::prediction::{Algorithm, AlgorithmKind, PredictionMetric, TimeSeriesPrediction};
+use api::prediction::{Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction};
 use api::vpa::DEFAULT_RECOMMENDER;
 use cluster::{ObjectKey, View, Whole};
 use forecast::Forecast;
@@ -16,6 +16,7 @@ use sizing::PercentilePredictor;
 
 use super::crane;
 use super::query::Query;
+use super::text::{cut, quoted};
 
 /// `own` or `crane`.
 const METHOD: &str = "plimsoll.dev/forecast";
@@ -29,6 +30,10 @@ const DAY: u32 = 86_400;
 const OWN_HISTORY: u32 = 14 * DAY;
 const OWN_SLOT: u32 = 300;
 const HOUR: u32 = 3600;
+/// The most characters of a reason or note that is kept of one metric.
+const MOST_TEXT: usize = 500;
+/// The longest name of an object in Kubernetes.
+const MOST_NAME: usize = 253;
 
 /// An object as it is forecast.
 #[derive(Clone, Debug, PartialEq)]
@@ -177,10 +182,18 @@ fn metric_job(object: &TimeSeriesPrediction, metric: &PredictionMetric, annotati
     let method = method(&metric.algorithm, annotations, &mut notes);
     MetricJob {
         identifier: metric.resource_identifier.clone(),
-        query: Query::of(object, metric),
+        query: query(object, metric).map_err(|why| cut(&why, MOST_TEXT)),
         method,
-        note: (!notes.is_empty()).then(|| notes.join("; ")),
+        note: (!notes.is_empty()).then(|| notes.iter().map(|note| cut(note, MOST_TEXT)).collect::<Vec<_>>().join("; ")),
     }
+}
+
+fn query(object: &TimeSeriesPrediction, metric: &PredictionMetric) -> Result<Query, String> {
+    let is_of_target = metric.kind == QueryKind::ResourceQuery;
+    if is_of_target && object.spec.target_ref.name.len() > MOST_NAME {
+        return Err(format!("targetRef: the name is longer than {MOST_NAME} characters"));
+    }
+    Query::of(object, metric)
 }
 
 fn method(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<String>) -> Method {
@@ -190,7 +203,7 @@ fn method(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<S
         Some("crane") => false,
         None | Some("") => !is_percentile,
         Some(other) => {
-            notes.push(format!("annotation {METHOD}: {other:?} is neither own nor crane"));
+            notes.push(format!("annotation {METHOD}: {} is neither own nor crane", quoted(other)));
             !is_percentile
         }
     };
@@ -225,7 +238,7 @@ fn own(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<Stri
         Some("p95") => Quantile::P95,
         Some("p99") => Quantile::P99,
         Some(other) => {
-            notes.push(format!("annotation {QUANTILE}: {other:?} is none of expected, p90, p95 and p99"));
+            notes.push(format!("annotation {QUANTILE}: {} is none of expected, p90, p95 and p99", quoted(other)));
             Quantile::default()
         }
     };

@@ -1,5 +1,6 @@
 //! What is known of one object: what its metrics will be, or why that is not known. It is told on the feed as it is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::condition::Holds;
@@ -26,7 +27,7 @@ pub(crate) struct Outlook {
 pub(crate) struct MetricOutlook {
     pub(crate) identifier: String,
     /// What was made of the history last.
-    pub(crate) made: Option<Made>,
+    pub(crate) made: Option<Arc<Made>>,
     /// Why not all of it is forecast.
     pub(crate) missing: Option<String>,
     /// Whether it is being found out for the first time.
@@ -46,7 +47,31 @@ pub(crate) struct Made {
     pub(crate) series: Vec<ForecastSeries>,
 }
 
+impl Made {
+    /// About the memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let labels = |series: &ForecastSeries| label_bytes(&series.labels);
+        let series = |series: &ForecastSeries| {
+            size_of::<ForecastSeries>() + series.values.capacity() * size_of::<f64>() + labels(series)
+        };
+        self.series.iter().map(series).sum()
+    }
+}
+
+/// About the memory that labels take.
+pub(super) fn label_bytes(labels: &BTreeMap<String, String>) -> usize {
+    let text = |text: &String| size_of::<String>() + text.len();
+    labels.iter().map(|(name, value)| text(name) + text(value)).sum()
+}
+
 impl MetricOutlook {
+    /// About the memory that its texts and its forecast take.
+    pub(super) fn bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let texts = [&self.missing, &self.unread, &self.note].into_iter().map(text).sum::<usize>();
+        self.identifier.len() + texts + self.made.as_ref().map_or(0, |made| made.bytes())
+    }
+
     /// Whether there is anything to be said about it yet. Nobody waits for what takes long.
     fn is_known(&self) -> bool {
         self.made.is_some() || self.missing.is_some() || self.is_awaited || self.unread.is_some()

@@ -4,7 +4,7 @@ use api::prediction::{PredictedSample, PredictedSeries, SeriesLabel};
 use feed::{ForecastSeries, MetricForecast};
 
 /// The most points of one series: a day of minutes.
-const MOST_OF_SERIES: usize = 1440;
+pub(super) const MOST_OF_SERIES: usize = 1440;
 /// The most points of one object: about half a megabyte.
 const MOST_OF_OBJECT: usize = 10_000;
 
@@ -13,12 +13,17 @@ pub(super) fn thin(metrics: &mut [MetricForecast]) {
     let count: usize = metrics.iter().map(|metric| metric.series.len()).sum();
     let most = (MOST_OF_OBJECT / count.max(1)).clamp(1, MOST_OF_SERIES);
     for series in metrics.iter_mut().flat_map(|metric| &mut metric.series) {
-        let factor = series.values.len().div_ceil(most);
-        if factor > 1 {
-            let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            series.values = series.values.chunks(factor).map(largest).collect();
-            series.step_seconds = series.step_seconds.saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX));
-        }
+        thin_series(series, most);
+    }
+}
+
+/// Makes the step of one series longer where it has more than `most` points.
+pub(super) fn thin_series(series: &mut ForecastSeries, most: usize) {
+    let factor = series.values.len().div_ceil(most.max(1));
+    if factor > 1 {
+        let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        series.values = series.values.chunks(factor).map(largest).collect();
+        series.step_seconds = series.step_seconds.saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX));
     }
 }
 

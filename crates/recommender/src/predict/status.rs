@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::outlook::Outlook;
 use super::points::write;
+use super::text::cut;
 
 /// By how much of itself the largest value must move.
 const MOVED: f64 = 0.05;
@@ -82,7 +83,7 @@ fn message(forecast: &Forecast, is_ready: bool) -> String {
 }
 
 fn bounded(text: &str) -> String {
-    text.chars().take(MOST_CHARACTERS).collect()
+    cut(text, MOST_CHARACTERS)
 }
 
 fn still_holds(old: &MetricPrediction, new: &MetricForecast, window: &std::ops::RangeInclusive<i64>) -> bool {

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::job::{Method, MetricJob};
 use super::model::{FARTHEST, Labels, Model, Wanted, floor};
-use super::outlook::{Made, MetricOutlook};
+use super::outlook::{Made, MetricOutlook, label_bytes};
+use super::points::{MOST_OF_SERIES, thin_series};
 use super::query::Query;
 use super::study::Study;
+use super::text::cut;
 
 const DAY: i64 = 86_400;
 /// The newest points are not asked for: scrapes may still be on their way.
@@ -23,6 +26,10 @@ const PUT_BACK: i64 = 300;
 const BY_THE_CLOCK: i64 = 300;
 /// More series than this are no forecast that anybody scales by; an autoscaler takes one.
 pub(super) const MOST_SERIES: usize = 10;
+/// The most labels of a series that is forecast: they are kept, and published with each forecast.
+const MOST_LABEL_BYTES: usize = 1024;
+/// The most characters that are kept of an error of the store.
+const MOST_ERROR: usize = 500;
 /// Pauses after failures.
 const PAUSES: [i64; 7] = [1, 2, 4, 8, 16, 32, 60];
 
@@ -60,6 +67,8 @@ pub(crate) struct Track {
     /// When it is looked at next, in seconds since 1970.
     due: i64,
     failures: usize,
+    /// Whether a series was left out for its labels in the last read.
+    has_long_labels: bool,
     outlook: MetricOutlook,
     /// Whether the outlook is newer than what was published.
     pub(super) is_news: bool,
@@ -94,6 +103,7 @@ impl Track {
             read_until: None,
             due: now.as_second(),
             failures: 0,
+            has_long_labels: false,
             outlook,
             is_news: true,
         }
@@ -133,8 +143,11 @@ impl Track {
         self.models.len()
     }
 
+    /// About the memory that it takes, with its forecast.
     pub(crate) fn bytes(&self) -> usize {
-        self.models.values().map(|tracked| tracked.model.bytes()).sum()
+        let query = if let Some(Query::Expression(text)) = self.query() { text.len() } else { 0 };
+        let models = self.models.iter().map(|(labels, tracked)| label_bytes(labels) + tracked.model.bytes());
+        query + models.sum::<usize>() + self.outlook.bytes()
     }
 
     /// Which points are to be read: all of the history at first, then those since the last, which is asked for again so that it is noticed when
@@ -168,7 +181,16 @@ impl Track {
             self.read_until = None;
         }
         let after = self.read_until.unwrap_or(i64::MIN);
+        self.has_long_labels = false;
         for (labels, samples) in self.merged(found) {
+            if label_bytes(&labels) > MOST_LABEL_BYTES {
+                self.has_long_labels = true;
+                continue;
+            }
+            // Of too many series it only matters that there are.
+            if self.models.len() > MOST_SERIES && !self.models.contains_key(&labels) {
+                continue;
+            }
             let newer: Vec<_> = samples.into_iter().filter(|(second, _)| *second > after).collect();
             let Some((last, _)) = newer.last().copied() else { continue };
             let tracked = self.models.entry(labels).or_insert_with(|| {
@@ -243,6 +265,9 @@ impl Track {
         if self.models.len() > MOST_SERIES {
             missing = Some(format!("the query gives more than {MOST_SERIES} series; sum() makes them one"));
         }
+        if self.has_long_labels {
+            missing = Some(format!("a series has more than {MOST_LABEL_BYTES} bytes of labels; sum() leaves them out"));
+        }
         let mut is_awaited = false;
         for (labels, tracked) in self.models.iter().take(MOST_SERIES) {
             if tracked.model.is_awaited() {
@@ -252,13 +277,14 @@ impl Track {
             match tracked.model.forecast(wanted) {
                 Ok(mut one) => {
                     one.labels.clone_from(labels);
+                    thin_series(&mut one, MOST_OF_SERIES);
                     series.push(one);
                 }
                 Err(why) => missing = missing.or(Some(why)),
             }
         }
         // Some of the series are not the forecast.
-        self.outlook.made = (!series.is_empty() && !is_awaited).then_some(Made { at: now, series });
+        self.outlook.made = (!series.is_empty() && !is_awaited).then(|| Arc::new(Made { at: now, series }));
         self.outlook.missing = missing;
         self.outlook.is_awaited = is_awaited;
         self.is_news = true;
@@ -269,8 +295,9 @@ impl Track {
         let pause = PAUSES.get(self.failures).or(PAUSES.last()).copied().unwrap_or(1);
         self.failures = self.failures.saturating_add(1);
         self.due = now.as_second() + pause;
-        if self.outlook.unread.as_deref() != Some(why) {
-            self.outlook.unread = Some(why.to_owned());
+        let why = cut(why, MOST_ERROR);
+        if self.outlook.unread.as_ref() != Some(&why) {
+            self.outlook.unread = Some(why);
             self.is_news = true;
         }
     }

@@ -6,6 +6,7 @@ use feed::ForecastSeries;
 use sizing::{PercentilePredictor, WeightedHistogram};
 
 use super::{Wanted, floor};
+use crate::predict::points::MOST_OF_SERIES;
 
 /// The most of a histogram: a bucket's number and weight, in a tree.
 const BUCKET_BYTES: usize = 24;
@@ -36,8 +37,12 @@ impl Percentile {
         }
         let first_second = floor(wanted.now, self.step);
         let count = (wanted.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
-        let values = vec![self.predictor.predict(&self.histogram); usize::try_from(count).unwrap_or_default()];
-        Ok(ForecastSeries { labels: BTreeMap::new(), first_second, step_seconds: self.step, values })
+        // All values are the same: longer steps lose nothing.
+        let factor = u32::try_from(count).unwrap_or(u32::MAX).div_ceil(MOST_OF_SERIES as u32);
+        let count = usize::try_from(count).unwrap_or_default().div_ceil(factor.max(1) as usize);
+        let values = vec![self.predictor.predict(&self.histogram); count];
+        let step_seconds = self.step.saturating_mul(factor.max(1));
+        Ok(ForecastSeries { labels: BTreeMap::new(), first_second, step_seconds, values })
     }
 
     pub(super) fn bytes(&self) -> usize {
