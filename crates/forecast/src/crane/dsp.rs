@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::estimator::{Estimator, Periods};
 use super::period::find_period;
 use super::prediction_error::prediction_error;
-use super::preprocess::{Regular, preprocess};
+use super::preprocess::preprocess;
 
 const DAY_SECONDS: u64 = 86_400;
 const WEEK_SECONDS: u64 = 7 * DAY_SECONDS;
@@ -40,6 +40,9 @@ pub enum DspError {
     /// No estimator has an error that is a number.
     #[error("no estimator can be judged by the last period")]
     NoEstimate,
+    /// The caller does not want the forecast any more.
+    #[error("the forecast was cancelled")]
+    Cancelled,
 }
 
 /// Crane's DSP predictor and its settings.
@@ -82,11 +85,16 @@ impl DspForecast {
 impl Dsp {
     /// What will be after these samples: (second since 1970, value), oldest first.
     pub fn forecast(&self, samples: &[(i64, f64)]) -> Result<DspForecast, DspError> {
-        self.forecast_regular(&preprocess(samples, self.step_seconds)?)
+        self.forecast_while(samples, || true)
     }
 
-    /// What will be after values that were made regular.
-    pub fn forecast_regular(&self, regular: &Regular) -> Result<DspForecast, DspError> {
+    /// The same as [`Self::forecast`], but gives up before the next estimator once `is_wanted` returns false.
+    pub fn forecast_while(
+        &self,
+        samples: &[(i64, f64)],
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<DspForecast, DspError> {
+        let regular = preprocess(samples, self.step_seconds)?;
         let first_second = regular.first_second.ok_or(DspError::NoSamples)?;
         let found_seconds = self.period(&regular.values);
         let Some(period_seconds) = found_seconds.filter(|found| [DAY_SECONDS, WEEK_SECONDS].contains(found)) else {
@@ -100,8 +108,11 @@ impl Dsp {
         }
         let (history, last) = values.split_at(values.len() - per_period);
         let earlier = Periods::new(history, per_period, self.step_seconds);
-        let errors: Vec<f64> =
-            self.estimators.iter().map(|estimator| prediction_error(last, &earlier.next(estimator))).collect();
+        let judge = |estimator: &Estimator| {
+            let error = is_wanted().then(|| prediction_error(last, &earlier.next(estimator)));
+            error.ok_or(DspError::Cancelled)
+        };
+        let errors = self.estimators.iter().map(judge).collect::<Result<Vec<f64>, _>>()?;
         let (best, estimator) = self.best(&errors).ok_or(DspError::NoEstimate)?;
         Ok(DspForecast {
             first_second: first_second + regular.values.len() as i64 * i64::from(self.step_seconds),
@@ -139,4 +150,24 @@ impl Dsp {
 fn whole(values: &[f64], unit: usize) -> &[f64] {
     let surplus = values.len().checked_rem(unit).unwrap_or_default();
     values.get(surplus..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::f64::consts::TAU;
+
+    use super::*;
+
+    #[test]
+    fn a_forecast_that_is_not_wanted_any_more_ends_before_the_next_estimator() {
+        let load = |number: i64| 10.0 + 5.0 * (TAU * number as f64 / 24.0).sin();
+        let samples: Vec<_> = (0..72).map(|number| (number * 3600, load(number))).collect();
+        let dsp = Dsp { step_seconds: 3600, ..Dsp::default() };
+        assert_eq!(dsp.forecast(&samples).map(|forecast| forecast.errors.len()), Ok(8));
+        let tried = Cell::new(0);
+        let is_wanted = || tried.replace(tried.get() + 1) < 3;
+        assert_eq!(dsp.forecast_while(&samples, is_wanted), Err(DspError::Cancelled));
+        assert_eq!(tried.get(), 4);
+    }
 }

@@ -14,6 +14,8 @@ const DAY: u32 = 86_400;
 const HOUR: u32 = 3600;
 /// The longest history that is kept: 15 days at 30 s.
 const MOST_SAMPLES: u32 = 50_000;
+/// The most estimators of one metric, of both kinds together. Each costs some transforms of the whole history.
+const MOST_ESTIMATORS: usize = 32;
 
 /// The method, and why it is not with the settings that were asked for.
 pub(super) type Chosen = (Method, Option<String>);
@@ -56,6 +58,9 @@ fn bounded(history_seconds: u32, step_seconds: u32) -> Result<(), String> {
 }
 
 fn estimators(settings: &Estimators) -> Result<Vec<Estimator>, String> {
+    if settings.fft.len().saturating_add(settings.max_value.len()) > MOST_ESTIMATORS {
+        return Err(format!("there are more than {MOST_ESTIMATORS} estimators"));
+    }
     let fft = settings.fft.iter().map(filter).map(|filter| filter.map(Estimator::Fft));
     let max = settings.max_value.iter().map(|MaxValue { margin_fraction }| {
         Ok(Estimator::MaxValue { margin: number("marginFraction", margin_fraction, 0.0)? })
@@ -173,6 +178,9 @@ mod tests {
         let fft = json!({"fft": [{"marginFraction": "much"}]});
         let wrong = "dsp: marginFraction: \"much\" is not a number; Crane's defaults are used";
         check_dsp(&json!({"sampleInterval": "60s", "historyLength": "3d", "estimators": fft}), usual, wrong);
+        let many = json!({"fft": vec![json!({}); 20], "maxValue": vec![json!({}); 13]});
+        let too_many = "dsp: there are more than 32 estimators; Crane's defaults are used";
+        check_dsp(&json!({"sampleInterval": "60s", "historyLength": "3d", "estimators": many}), usual, too_many);
         let long = "dsp: historyLength has more than 50000 samples; Crane's defaults are used";
         check_dsp(&json!({"sampleInterval": "1s", "historyLength": "3d"}), usual, long);
     }

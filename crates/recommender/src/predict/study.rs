@@ -30,12 +30,13 @@ impl Study {
         (Self { predictor, samples, answer }, findings)
     }
 
-    /// Looks at it, unless nobody wants to know any more.
+    /// Forecasts the history; stops at the next estimator once the findings are not waited for any more.
     pub(super) fn run(self) {
         let Self { predictor, samples, answer } = self;
         if !answer.is_closed() {
-            // Whoever wanted to know may be gone by now.
-            drop(answer.send(predictor.forecast(&samples).map_err(|error| error.to_string())));
+            let findings = predictor.forecast_while(&samples, || !answer.is_closed());
+            // The receiver may be gone by now.
+            drop(answer.send(findings.map_err(|error| error.to_string())));
         }
     }
 }
