@@ -4,7 +4,6 @@ use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramOpts, HistogramTimer, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 
 use crate::predict::track::Track;
-use feed::Forecast;
 
 /// Learning two weeks takes some milliseconds, Crane's DSP predictor takes longer.
 const BUCKETS: [f64; 10] = [0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
@@ -118,12 +117,8 @@ impl ForecastMetrics {
         self.writes.with_label_values(&[result(succeeded)]).inc();
     }
 
-    /// How many metrics of all objects are ready.
-    pub(crate) fn ready<'a>(&self, forecasts: impl Iterator<Item = &'a Forecast>) {
-        let (mut ready, mut others) = (0, 0);
-        for metric in forecasts.flat_map(|forecast| &forecast.metrics) {
-            *(if metric.is_ready { &mut ready } else { &mut others }) += 1;
-        }
+    /// How many metrics of all objects are ready, and how many are not.
+    pub(crate) fn ready(&self, ready: usize, others: usize) {
         self.ready.with_label_values(&["true"]).set(number(ready));
         self.ready.with_label_values(&["false"]).set(number(others));
     }
