@@ -8,7 +8,7 @@
 //! * `points`, `text`: bounds on what is kept and published.
 //! * `status`: what an object says, and when it is written anew.
 //! * `gather`: reads histories, in every replica, so that a new leader is warm; `rounds`: without Prometheus, from the source of usage.
-//! * `keep`: tells and writes, for one term of leadership.
+//! * `keep`: publishes and writes, for one term of leadership.
 //!
 //! Source of names and rules: gocrane/crane `pkg/prediction` and `pkg/controller/timeseriesprediction`.
 

@@ -1,6 +1,6 @@
 //! History of usage, and current values of any query, from any store that answers `PromQL` over the HTTP API of Prometheus: Thanos, Mimir and others too.
 //!
-//! Every answer is bounded in time and size: ranges are read in pieces, and a piece that is too much is halved. Which series
+//! Every answer is bounded in time and size: ranges of usage are read in pieces, and a piece that is too much is halved. Which series
 //! hold usage and pod labels is found out where the settings leave it open. Nothing is retried here: the caller does.
 //!
 //! | what | file |
@@ -29,7 +29,7 @@ use model::{ContainerRef, Series};
 
 pub use answer::Labelled;
 pub use connection::{Connection, Credentials, Secret};
-pub use error::PrometheusError;
+pub use error::{Excess, PrometheusError};
 pub use exchange::{Exchange, Observer, Prometheus};
 pub use instant::{InstantSample, SeriesShape};
 pub use label_names::KnownKeys;
@@ -38,7 +38,13 @@ pub use query::{matcher, workload_usage};
 pub use step::{ParseStepError, Step};
 pub use window::Window;
 
+use exchange::MAX_BYTES;
 use window::Pieces;
+
+/// The most bytes of the answer to an expression. Ten series of 2000 points have half of that.
+const MAX_EXPRESSION_BYTES: usize = 2 << 20;
+/// How often a piece is halved because its answer took too long. Each attempt costs the store as much as the query may take.
+const MAX_TIMEOUTS: usize = 2;
 
 /// What a store has of one container.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,14 +121,10 @@ impl Prometheus {
         Ok(newest.into_iter().map(|(pod, (_, labels))| (pod, labels)).collect())
     }
 
-    /// Reads the series of any expression, piece by piece in the order of time: an expression has the same series in several pieces.
-    pub async fn read_expression(
-        &self,
-        expression: &str,
-        window: Window,
-        take: impl FnMut(Vec<Labelled>),
-    ) -> Result<(), PrometheusError> {
-        self.read_pieces(expression, window, take).await
+    /// Reads the series of any expression, in one question. The caller divides a long range into windows, and asks for less after an
+    /// [`Excess`](PrometheusError::excess).
+    pub async fn read_expression(&self, expression: &str, window: Window) -> Result<Vec<Labelled>, PrometheusError> {
+        self.query_range(expression, window, MAX_EXPRESSION_BYTES).await
     }
 
     async fn first_usage(
@@ -145,16 +147,21 @@ impl Prometheus {
         mut take: impl FnMut(Vec<Labelled>),
     ) -> Result<(), PrometheusError> {
         let mut pieces = Pieces::of(window);
+        let mut timeouts = 0;
         while let Some(piece) = pieces.next() {
-            match self.query_range(query, piece).await {
+            match self.query_range(query, piece, MAX_BYTES).await {
                 Ok(found) => {
                     pieces.done(piece);
                     take(found);
                 }
-                Err(error) if error.is_too_much() && pieces.halve() => {
+                Err(error) => {
+                    let excess = error.excess();
+                    timeouts += usize::from(excess == Some(Excess::Time));
+                    if excess.is_none() || timeouts > MAX_TIMEOUTS || !pieces.halve() {
+                        return Err(error);
+                    }
                     tracing::debug!(%error, "asking for less at once");
                 }
-                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -13,7 +13,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use sources::prometheus::{
-    Connection, Credentials, Exchange, PodLabelSettings, Prometheus, PrometheusError, Secret, UsageSettings, Window,
+    Connection, Credentials, Excess, Exchange, PodLabelSettings, Prometheus, PrometheusError, Secret, UsageSettings,
+    Window,
 };
 use tokio::net::TcpListener;
 
@@ -28,12 +29,15 @@ struct Store {
     has: &'static str,
     /// The most points that it gives in one answer.
     most_points: f64,
+    /// How it refuses more points.
+    refusal: (StatusCode, &'static str),
     answered: Answered,
 }
 
 impl Store {
     fn new(has: &'static str) -> Self {
-        Self { authorization: None, has, most_points: 1e9, answered: Answered::default() }
+        let refusal = (StatusCode::UNPROCESSABLE_ENTITY, include_str!("../fixtures/too_many_samples.json"));
+        Self { authorization: None, has, most_points: 1e9, refusal, answered: Answered::default() }
     }
 
     /// Serves as long as the test runs; gives its address, with a path as behind a gateway.
@@ -64,8 +68,7 @@ async fn answer(
             let number = |name: &str| asked[name].parse::<f64>().expect("a number");
             let (start, end) = (number("start"), number("end"));
             if (end - start) / number("step") + 1.0 > store.most_points {
-                let refusal = include_str!("../fixtures/too_many_samples.json");
-                return (StatusCode::UNPROCESSABLE_ENTITY, refusal).into_response();
+                return store.refusal.into_response();
             }
             store.answered.lock().expect("no panic").push((start, end, asked["query"].clone()));
             let metric = r#"{"namespace":"shop","pod":"web-1","container":"app"}"#;
@@ -136,6 +139,31 @@ async fn what_cannot_be_made_smaller_is_an_error() {
     let error = client.read_usage(&series, "shop", window(), |_| ()).await.expect_err("refused");
     assert!(matches!(error, PrometheusError::Refused { code: 422, .. }), "{error}");
     assert_eq!(codes.lock().expect("no panic").len(), 4, "8, 4, 2 points and 1");
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_halved_twice_and_no_more() {
+    let refusal = (StatusCode::GATEWAY_TIMEOUT, "");
+    let store = Store { most_points: 0.0, refusal, ..Store::new("container_") };
+    let (client, codes) = connect(store.serve().await, Credentials::None).await;
+    let series = UsageSettings::default().cpu_candidates().remove(1);
+    let error = client.read_usage(&series, "shop", window(), |_| ()).await.expect_err("refused");
+    assert_eq!(error.excess(), Some(Excess::Time), "{error}");
+    assert_eq!(codes.lock().expect("no panic").len(), 3, "8, 4 and 2 points");
+}
+
+#[tokio::test]
+async fn an_expression_is_one_question_with_a_short_answer() {
+    let store = Store { most_points: 3.0, ..Store::new("up") };
+    let (client, codes) = connect(store.serve().await, Credentials::None).await;
+    let error = client.read_expression("up", window()).await.expect_err("refused");
+    assert_eq!(error.excess(), Some(Excess::Size), "{error}");
+    assert_eq!(codes.lock().expect("no panic").len(), 1);
+    let long: &'static str = "x".repeat(3 << 20).leak();
+    let store = Store { most_points: 0.0, refusal: (StatusCode::OK, long), ..Store::new("up") };
+    let (client, _) = connect(store.serve().await, Credentials::None).await;
+    let error = client.read_expression("up", window()).await.expect_err("too long");
+    assert!(matches!(error, PrometheusError::TooLong(_)), "{error}");
 }
 
 #[tokio::test]

@@ -3,9 +3,11 @@
 use std::str::FromStr;
 
 use clap::Args;
+use model::Quantity;
 use runtime::GoDuration;
 use runtime::duration::positive_duration;
 
+use crate::predict::gather::MemoryLimits;
 use crate::predict::track::Pace;
 
 /// How predicted metrics are read, forecast and written.
@@ -24,9 +26,15 @@ pub struct PredictionArgs {
     /// How often Crane's DSP predictor looks at all samples.
     #[arg(long, default_value = "12h0m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub model_update_interval: GoDuration,
-    /// How many questions about predicted metrics Prometheus is asked at the same time.
+    /// How many questions about predicted metrics Prometheus is asked at the same time. Those of one namespace are at most half of them.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub prometheus_query_concurrency: u16,
+    /// The most memory for histories and forecasts of all namespaces. When it is reached, the namespaces that use the most get less.
+    #[arg(long, default_value = "256Mi", value_name = "QUANTITY")]
+    pub prediction_memory_limit: Quantity,
+    /// The most memory for histories and forecasts of one namespace. A series takes about 100 KiB.
+    #[arg(long, default_value = "64Mi", value_name = "QUANTITY")]
+    pub prediction_namespace_memory_limit: Quantity,
 }
 
 /// Where the history of predicted metrics is.
@@ -69,6 +77,16 @@ impl PredictionArgs {
     }
 }
 
+impl PredictionArgs {
+    pub(crate) fn limits(&self) -> MemoryLimits {
+        let bytes = |quantity: &Quantity| usize::try_from(quantity.value()).unwrap_or_default();
+        MemoryLimits {
+            namespace_bytes: bytes(&self.prediction_namespace_memory_limit),
+            total_bytes: bytes(&self.prediction_memory_limit),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +108,10 @@ mod tests {
         check("--datasource=prom --prediction-read-interval=5s", DataSource::Prometheus, (5, 43_200));
         check("--datasource=metricserver --model-update-interval=1h", DataSource::Usage, (300, 3600));
         assert!(parse("--datasource=grpc").is_err());
+        let limits = |line: &str| parse(line).expect(line).prediction.limits();
+        let usual = MemoryLimits { namespace_bytes: 64 << 20, total_bytes: 256 << 20 };
+        assert_eq!(limits(""), usual);
+        let line = "--prediction-memory-limit=1Gi --prediction-namespace-memory-limit=1M";
+        assert_eq!(limits(line), MemoryLimits { namespace_bytes: 1_000_000, total_bytes: 1 << 30 });
     }
 }

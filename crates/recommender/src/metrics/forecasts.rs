@@ -16,6 +16,7 @@ pub(crate) struct ForecastMetrics {
     bytes: IntGauge,
     reads: IntCounterVec,
     unread: IntGauge,
+    refused: IntGauge,
     learning: Histogram,
     ready: IntGaugeVec,
     writes: IntCounterVec,
@@ -39,6 +40,10 @@ impl ForecastMetrics {
             unread: IntGauge::new(
                 "plimsoll_forecast_unread_metrics",
                 "Predicted metrics whose history cannot be read at present.",
+            )?,
+            refused: IntGauge::new(
+                "plimsoll_forecast_refused_metrics",
+                "Predicted metrics without a forecast because of a memory limit.",
             )?,
             learning: Histogram::with_opts(learning.buckets(BUCKETS.to_vec()))?,
             ready: IntGaugeVec::new(
@@ -67,12 +72,13 @@ impl ForecastMetrics {
         Ok(metrics)
     }
 
-    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 8] {
+    pub(super) fn collectors(&self) -> [Box<dyn Collector>; 9] {
         [
             Box::new(self.series.clone()),
             Box::new(self.bytes.clone()),
             Box::new(self.reads.clone()),
             Box::new(self.unread.clone()),
+            Box::new(self.refused.clone()),
             Box::new(self.learning.clone()),
             Box::new(self.ready.clone()),
             Box::new(self.writes.clone()),
@@ -80,8 +86,8 @@ impl ForecastMetrics {
         ]
     }
 
-    /// What is kept.
-    pub(crate) fn kept<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>) {
+    /// What is kept, and how many metrics are refused for their memory.
+    pub(crate) fn kept<'a>(&self, tracks: impl Iterator<Item = &'a mut Track>, refused: usize) {
         let (mut series, mut bytes, mut unread) = ([0; METHODS.len()], 0, 0);
         for track in tracks {
             if let Some(place) = METHODS.iter().position(|method| *method == track.method().name()) {
@@ -95,6 +101,7 @@ impl ForecastMetrics {
         }
         self.bytes.set(number(bytes));
         self.unread.set(number(unread));
+        self.refused.set(number(refused));
     }
 
     /// Prometheus was asked.

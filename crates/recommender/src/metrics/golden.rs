@@ -41,6 +41,7 @@ const OURS: &[&str] = &[
     "plimsoll_forecast_learning_seconds histogram ",
     "plimsoll_forecast_metrics gauge ready",
     "plimsoll_forecast_reads_total counter result",
+    "plimsoll_forecast_refused_metrics gauge ",
     "plimsoll_forecast_rules_are_broken gauge ",
     "plimsoll_forecast_series gauge method",
     "plimsoll_forecast_series_bytes gauge ",

@@ -116,6 +116,18 @@ impl Method {
         }
     }
 
+    /// The memory that one series usually takes once its history is read.
+    pub(crate) fn usual_bytes(&self) -> usize {
+        match self {
+            Self::Own { .. } => 100 << 10,
+            Self::Dsp { .. } => {
+                let samples = self.history_seconds() / self.step_seconds().max(1);
+                samples as usize * size_of::<(i64, f64)>() * 3 / 2
+            }
+            Self::Percentile { .. } => 16 << 10,
+        }
+    }
+
     /// Its name, for metrics.
     pub(crate) fn name(&self) -> &'static str {
         match self {

@@ -61,6 +61,11 @@ impl Model {
         if let Self::Dsp(dsp) = self { dsp.study() } else { None }
     }
 
+    /// Whether something is to be found out that takes long.
+    pub(super) fn is_unfitted(&self) -> bool {
+        if let Self::Dsp(dsp) = self { dsp.is_unfitted() } else { false }
+    }
+
     /// Takes in what was found out; whether anything was.
     pub(super) fn learn(&mut self) -> bool {
         if let Self::Dsp(dsp) = self { dsp.learn() } else { false }

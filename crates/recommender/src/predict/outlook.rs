@@ -30,6 +30,8 @@ pub(crate) struct MetricOutlook {
     pub(crate) made: Option<Arc<Made>>,
     /// Why not all of it is forecast.
     pub(crate) missing: Option<String>,
+    /// Whether it is not forecast because of a memory limit.
+    pub(crate) is_refused: bool,
     /// Whether it is being found out for the first time.
     pub(crate) is_awaited: bool,
     /// Why its history cannot be read at present.
@@ -116,6 +118,13 @@ impl Outlook {
         let unread: Vec<String> = unread.map(|(identifier, why)| format!("{identifier}: {why}")).collect();
         if !unread.is_empty() {
             return (Holds::False, "HistoryOutOfReach", unread.join("; "));
+        }
+        let refused = self.metrics.iter().filter(|metric| metric.is_refused);
+        let refused: Vec<String> = refused
+            .map(|metric| format!("{}: {}", metric.identifier, metric.missing.as_deref().unwrap_or_default()))
+            .collect();
+        if !refused.is_empty() {
+            return (Holds::False, "MemoryLimitReached", refused.join("; "));
         }
         if self.metrics.iter().any(|metric| metric.is_awaited) {
             return (Holds::Unknown, "HistoryAwaited", String::new());

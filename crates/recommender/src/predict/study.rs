@@ -1,5 +1,4 @@
-//! What takes long to find out, as Crane's DSP predictor does, is found out beside everything else, on a few threads of its own: a slow series
-//! holds up nobody.
+//! What takes long to find out, as by Crane's DSP predictor, is found out on a few threads of its own. A slow series delays no other.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -11,6 +10,9 @@ use tokio::task::spawn_blocking;
 
 use super::track::Track;
 use crate::metrics::ForecastMetrics;
+
+/// The most fits at a time: each takes about ten megabytes.
+const MOST_PLACES: usize = 4;
 
 /// What was found.
 pub(super) type Findings = Result<DspForecast, String>;
@@ -54,10 +56,15 @@ impl Studies {
         Self { places: Arc::new(Semaphore::new(places.get())), ended: Arc::default(), metrics }
     }
 
-    /// All cores but one, which is for everything else.
+    /// All cores but one, which is for everything else, and at most [`MOST_PLACES`].
     pub(super) fn places() -> NonZero<usize> {
         let cores = available_parallelism().map_or(1, NonZero::get);
-        NonZero::new(cores.saturating_sub(1)).unwrap_or(NonZero::<usize>::MIN)
+        NonZero::new(cores.saturating_sub(1).min(MOST_PLACES)).unwrap_or(NonZero::<usize>::MIN)
+    }
+
+    /// Whether another one may begin.
+    pub(super) fn has_room(&self) -> bool {
+        self.places.available_permits() > 0
     }
 
     /// Begins what is to be found out, as far as there are places. The rest waits, and takes no memory.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 use std::num::NonZero;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::condition::Holds;
 use api::prediction::{HISTORY_READ, TimeSeriesPredictionStatus};
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
+use sources::prometheus::Excess;
 
 use super::job::{Annotations, Job, Method, MetricJob, Quantile};
 use super::model::Labels;
@@ -428,6 +430,58 @@ fn a_long_annotation_makes_a_short_reason() {
             "{}",
             metric.reason
         );
+    }
+}
+
+#[test]
+fn a_long_history_is_read_in_parts_and_forecast_after_the_last() {
+    let now = START + 20 * DAY + 60;
+    let mut whole = Stage::new(own(), now);
+    whole.read(now, START);
+    let mut stage = Stage::new(own(), now);
+    let span = stage.track.span(at(now));
+    let (mut parts, mut next) = (0, span.first);
+    loop {
+        let part = stage.track.part(at(now));
+        let points = (part.span.last - part.span.first) / 300 + 1;
+        assert!(part.span.first == next && points <= 2000, "{part:?}");
+        stage.track.take_part(part, answer(part.span, START), at(now));
+        (parts, next) = (parts + 1, part.span.last);
+        if part.is_last {
+            break;
+        }
+        let outlook = stage.outlook();
+        assert!(outlook.is_known() && outlook.metrics[0].made.is_none() && stage.track.is_due(now));
+        assert_eq!(outlook.history(), (Holds::Unknown, "HistoryAwaited", String::new()));
+    }
+    assert_eq!((parts, next), (3, span.last));
+    assert!(!stage.track.is_due(now));
+    assert_eq!(stage.forecast(now).metrics, whole.forecast(now).metrics);
+}
+
+#[test]
+fn what_is_too_slow_is_asked_for_in_smaller_parts_and_then_less_often() {
+    let now = START + 20 * DAY + 60;
+    let points = |track: &Track, now: i64| {
+        let span = track.part(at(now)).span;
+        (span.last - span.first) / i64::from(span.step) + 1
+    };
+    for (excess, least) in [(Excess::Time, 500), (Excess::Size, 62)] {
+        let mut track = Stage::new(own(), now).track;
+        let mut asked = vec![points(&track, now)];
+        while track.asks_for_less(track.part(at(now)), excess, at(now)) {
+            asked.push(points(&track, now));
+        }
+        assert_eq!((asked[0], asked[1], asked.last().copied()), (2000, 1000, Some(least)), "{excess:?}");
+        track.fail_after("it takes too long", Duration::from_secs(65), at(now));
+        assert_eq!(track.due(), Some(now + 4 * 65));
+        assert_eq!(points(&track, now), least, "it begins with what is left");
+        while !track.part(at(now)).is_last {
+            let part = track.part(at(now));
+            track.take_part(part, answer(part.span, START), at(now));
+        }
+        track.take(track.span(at(now)), Found::new(), at(now));
+        assert_eq!(points(&track, now + 10 * DAY), 2000, "what was slow once may be quick later");
     }
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
+use sources::prometheus::Excess;
 
 use super::job::{Method, MetricJob};
 use super::model::{FARTHEST, Labels, Model, Wanted, floor};
@@ -26,6 +29,14 @@ const PUT_BACK: i64 = 300;
 const BY_THE_CLOCK: i64 = 300;
 /// More series than this are no forecast that anybody scales by; an autoscaler takes one.
 pub(super) const MOST_SERIES: usize = 10;
+/// The most points per series in one question. Prometheus refuses more than 11,000.
+const MOST_POINTS: i64 = 2000;
+/// The fewest points after answers that took too long: each attempt costs the store as much as a question may.
+const LEAST_POINTS_OF_SLOW: i64 = MOST_POINTS / 4;
+/// The fewest points after answers that were too large: an hour of minutes.
+const LEAST_POINTS_OF_LARGE: i64 = 60;
+/// A pause lasts so many times as long as the failure before it took, up to [`PUT_BACK`].
+const REST: i64 = 4;
 /// The most labels of a series that is forecast: they are kept, and published with each forecast.
 const MOST_LABEL_BYTES: usize = 1024;
 /// The most characters that are kept of an error of the store.
@@ -50,6 +61,14 @@ pub(crate) struct Span {
     pub(super) step: u32,
 }
 
+/// The part of a span that is asked for in one question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(super) span: Span,
+    /// Whether the span ends with it.
+    pub(super) is_last: bool,
+}
+
 /// What was found: samples by the labels of their series.
 pub(crate) type Found = BTreeMap<Labels, Vec<(i64, f64)>>;
 
@@ -67,6 +86,12 @@ pub(crate) struct Track {
     /// When it is looked at next, in seconds since 1970.
     due: i64,
     failures: usize,
+    /// The most points that are asked for at once, until all of the history is read.
+    points: i64,
+    /// Whether the history was read up to the present. Nothing is forecast before.
+    is_caught_up: bool,
+    /// The memory that it needs, where that is more than there is for it.
+    refused: Option<usize>,
     /// Whether a series was left out for its labels in the last read.
     has_long_labels: bool,
     outlook: MetricOutlook,
@@ -103,6 +128,9 @@ impl Track {
             read_until: None,
             due: now.as_second(),
             failures: 0,
+            points: MOST_POINTS,
+            is_caught_up: false,
+            refused: None,
             has_long_labels: false,
             outlook,
             is_news: true,
@@ -136,7 +164,7 @@ impl Track {
     pub(crate) fn is_due(&self, now: i64) -> bool {
         // No pause is as long as that: the clock was put back.
         let latest = now.saturating_add(self.pace.read_seconds.max(1)).saturating_add(PUT_BACK);
-        self.due().is_some_and(|due| due <= now || due > latest)
+        self.refused.is_none() && self.due().is_some_and(|due| due <= now || due > latest)
     }
 
     pub(crate) fn series(&self) -> usize {
@@ -148,6 +176,58 @@ impl Track {
         let query = if let Some(Query::Expression(text)) = self.query() { text.len() } else { 0 };
         let models = self.models.iter().map(|(labels, tracked)| label_bytes(labels) + tracked.model.bytes());
         query + models.sum::<usize>() + self.outlook.bytes()
+    }
+
+    /// The memory that it needs: what it takes, or before its history is read at least what one series usually takes.
+    pub(crate) fn needed_bytes(&self) -> usize {
+        let least = if self.is_caught_up { 0 } else { self.job.method.usual_bytes() };
+        self.refused.unwrap_or_else(|| self.bytes().max(least))
+    }
+
+    /// Gives up its history, since there is no memory for it.
+    pub(crate) fn refuse(&mut self, why: &str) {
+        if self.refused.is_none() {
+            self.refused = Some(self.needed_bytes());
+            self.models.clear();
+            (self.read_until, self.is_caught_up, self.points) = (None, false, MOST_POINTS);
+            (self.outlook.made, self.outlook.unread, self.outlook.is_awaited) = (None, None, false);
+        }
+        if self.outlook.missing.as_deref() != Some(why) {
+            (self.outlook.missing, self.outlook.is_refused) = (Some(why.to_owned()), true);
+            self.is_news = true;
+        }
+    }
+
+    /// Begins to read its history again, if it was refused.
+    pub(crate) fn admit(&mut self, now: Timestamp) {
+        if self.refused.take().is_some() {
+            (self.outlook.missing, self.outlook.is_refused) = (None, false);
+            (self.outlook.is_awaited, self.is_news) = (true, true);
+            self.due = now.as_second();
+        }
+    }
+
+    /// The part of its history that is asked for next.
+    pub(crate) fn part(&self, now: Timestamp) -> Part {
+        let span = self.span(now);
+        let length = i64::from(span.step).saturating_mul(self.points.saturating_sub(1));
+        let last = span.last.min(span.first.saturating_add(length));
+        Part { span: Span { last, ..span }, is_last: last == span.last }
+    }
+
+    /// Asks for half as much from now on, since the answer to this part exceeds a bound; false if that is too little to be of use.
+    pub(crate) fn asks_for_less(&mut self, part: Part, excess: Excess, now: Timestamp) -> bool {
+        let Span { first, last, step } = part.span;
+        let half = ((last - first) / i64::from(step.max(1)) + 1) / 2;
+        let least = match excess {
+            Excess::Time => LEAST_POINTS_OF_SLOW,
+            Excess::Size => LEAST_POINTS_OF_LARGE,
+        };
+        if half < least {
+            return false;
+        }
+        (self.points, self.due) = (half, now.as_second());
+        true
     }
 
     /// Which points are to be read: all of the history at first, then those since the last, which is asked for again so that it is noticed when
@@ -166,13 +246,22 @@ impl Track {
 
     /// Takes in what was measured just now, if anything was: there is no asking for what was before.
     pub(crate) fn hear(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
+        if self.refused.is_some() {
+            return;
+        }
         let second = floor(at.as_second(), self.job.method.step_seconds());
         let found = sample.map(|value| (Labels::new(), vec![(second, value)]));
         self.take(self.span_until(second), found.into_iter().collect(), now);
     }
 
-    /// Takes in what was found in a span, and forecasts.
+    /// Takes in what was found in a span that ends at present, and forecasts.
     pub(crate) fn take(&mut self, span: Span, found: Found, now: Timestamp) {
+        self.take_part(Part { span, is_last: true }, found, now);
+    }
+
+    /// Takes in what was found in a part of a span, and forecasts after the last one.
+    pub(crate) fn take_part(&mut self, part: Part, found: Found, now: Timestamp) {
+        let span = part.span;
         let until = self.read_until.unwrap_or(span.first);
         let slack = PUT_BACK.max(span.step.into());
         if until < span.first || until > span.last.saturating_add(slack) {
@@ -206,20 +295,36 @@ impl Track {
         self.forget(span.last);
         self.read_until = Some(span.last.max(after));
         self.failures = 0;
-        self.due = self.next(now.as_second());
-        self.outlook.unread = None;
-        self.forecast(now);
+        self.is_caught_up = part.is_last;
+        let was_unread = self.outlook.unread.take().is_some();
+        if part.is_last {
+            self.points = MOST_POINTS;
+            self.due = self.next(now.as_second());
+            self.forecast(now);
+        } else {
+            self.due = now.as_second();
+            let was_awaited = std::mem::replace(&mut self.outlook.is_awaited, true);
+            self.is_news |= was_unread || !was_awaited;
+        }
+    }
+
+    /// Whether a series waits to be fitted.
+    pub(super) fn is_unfitted(&self) -> bool {
+        self.is_caught_up && self.models.values().any(|tracked| tracked.model.is_unfitted())
     }
 
     /// What takes long to find out, if it is to be found out; once.
     pub(super) fn study(&mut self) -> Option<Study> {
+        if !self.is_caught_up {
+            return None;
+        }
         self.models.values_mut().find_map(|tracked| tracked.model.study())
     }
 
     /// Takes in what was found out since, and forecasts.
     pub(super) fn learn(&mut self, now: Timestamp) {
         let learnt = self.models.values_mut().filter_map(|tracked| tracked.model.learn().then_some(())).count();
-        if learnt > 0 {
+        if learnt > 0 && self.is_caught_up {
             self.forecast(now);
         }
     }
@@ -292,7 +397,14 @@ impl Track {
 
     /// Nothing could be read. What was made of the history before holds on as far as it reaches.
     pub(crate) fn fail(&mut self, why: &str, now: Timestamp) {
+        self.fail_after(why, Duration::ZERO, now);
+    }
+
+    /// Nothing could be read, and it took some time to find that out. A metric that is slow to fail is asked for less often.
+    pub(crate) fn fail_after(&mut self, why: &str, took: Duration, now: Timestamp) {
         let pause = PAUSES.get(self.failures).or(PAUSES.last()).copied().unwrap_or(1);
+        let rest = i64::try_from(took.as_secs()).unwrap_or(PUT_BACK).saturating_mul(REST);
+        let pause = pause.max(rest.min(PUT_BACK));
         self.failures = self.failures.saturating_add(1);
         self.due = now.as_second() + pause;
         let why = cut(why, MOST_ERROR);

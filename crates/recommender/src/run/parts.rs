@@ -76,6 +76,7 @@ impl Parts<'_> {
             recommender: self.recommender.to_owned(),
             source,
             pace: args.pace(),
+            limits: args.limits(),
             concurrency: usize::from(args.prometheus_query_concurrency),
             book: Book::default(),
             metrics: self.metrics.clone(),

@@ -36,18 +36,32 @@ pub enum PrometheusError {
     },
 }
 
+/// The bound that an answer exceeds. Asking for less at once may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// It takes too long.
+    Time,
+    /// It has too many samples or bytes.
+    Size,
+}
+
 impl PrometheusError {
-    /// Whether asking for less at once may help.
-    pub(super) fn is_too_much(&self) -> bool {
+    /// The bound that the answer exceeds, if that is the error.
+    pub fn excess(&self) -> Option<Excess> {
         match self {
-            Self::Timeout(_) | Self::TooLong(_) => true,
+            Self::Timeout(_) => Some(Excess::Time),
+            Self::TooLong(_) => Some(Excess::Size),
             Self::Refused { code, message } => match code {
-                413 | 504 => true,
-                503 => message.contains("timed out"),
-                400 | 422 => ["too many", "exceeded", "limit"].iter().any(|word| message.contains(word)),
-                _ => false,
+                413 => Some(Excess::Size),
+                504 => Some(Excess::Time),
+                503 => message.contains("timed out").then_some(Excess::Time),
+                400 | 422 => {
+                    let is_size = ["too many", "exceeded", "limit"].iter().any(|word| message.contains(word));
+                    is_size.then_some(Excess::Size)
+                }
+                _ => None,
             },
-            Self::SetUp(_) | Self::Unreachable(_) | Self::Malformed(_) | Self::NoSeries { .. } => false,
+            Self::SetUp(_) | Self::Unreachable(_) | Self::Malformed(_) | Self::NoSeries { .. } => None,
         }
     }
 }
@@ -56,20 +70,21 @@ impl PrometheusError {
 mod tests {
     use super::*;
 
-    fn check(code: u16, message: &str, expected: bool) {
+    fn check(code: u16, message: &str, expected: Option<Excess>) {
         let error = PrometheusError::Refused { code, message: message.to_owned() };
-        assert_eq!(error.is_too_much(), expected, "{error}");
+        assert_eq!(error.excess(), expected, "{error}");
     }
 
     #[test]
     fn refusals_of_large_answers_are_told_from_others() {
-        check(422, "query processing would load too many samples into memory in query execution", true);
-        check(400, "exceeded maximum resolution of 11,000 points per timeseries", true);
-        check(422, "the query hit the max number of chunks limit (limit: 2000000 chunks)", true);
-        check(503, "query timed out in expression evaluation", true);
-        check(413, "", true);
-        check(400, "invalid parameter \"query\": 1:5: parse error", false);
-        check(401, "Unauthorized", false);
-        check(503, "service unavailable", false);
+        check(422, "query processing would load too many samples into memory in query execution", Some(Excess::Size));
+        check(400, "exceeded maximum resolution of 11,000 points per timeseries", Some(Excess::Size));
+        check(422, "the query hit the max number of chunks limit (limit: 2000000 chunks)", Some(Excess::Size));
+        check(503, "query timed out in expression evaluation", Some(Excess::Time));
+        check(413, "", Some(Excess::Size));
+        check(504, "", Some(Excess::Time));
+        check(400, "invalid parameter \"query\": 1:5: parse error", None);
+        check(401, "Unauthorized", None);
+        check(503, "service unavailable", None);
     }
 }

@@ -21,8 +21,8 @@ use super::instant::{self, InstantSample, SeriesShape};
 use super::window::{Window, seconds};
 use crate::causes::with_causes;
 
-/// Of one answer.
-const MAX_BYTES: usize = 64 << 20;
+/// The most bytes of an answer about a namespace.
+pub(super) const MAX_BYTES: usize = 64 << 20;
 /// Of the answer to an instant query, which somebody waits for.
 const MAX_INSTANT_BYTES: usize = 4 << 20;
 /// Servers and proxies refuse addresses that are longer than this or somewhat more.
@@ -66,12 +66,19 @@ impl Prometheus {
         Ok(Self { client, query_timeout: connection.query_timeout, always_post: connection.always_post, observer })
     }
 
-    /// The series of a query with a value per step.
-    pub(super) async fn query_range(&self, query: &str, window: Window) -> Result<Vec<Labelled>, PrometheusError> {
+    /// The series of a query with a value per step, in at most `max_bytes`.
+    pub(super) async fn query_range(
+        &self,
+        query: &str,
+        window: Window,
+        max_bytes: usize,
+    ) -> Result<Vec<Labelled>, PrometheusError> {
         let (start, end, step) = (window.start(), window.end(), window.step());
         let limit = format!("{}ms", self.query_timeout.as_millis());
         let parameters = [("query", query), ("start", &start), ("end", &end), ("step", &step), ("timeout", &limit)];
-        let body = self.get("query_range", &parameters).await?;
+        let patience = self.patience();
+        let question = Question { path: "query_range", parameters: &parameters, patience, max_bytes };
+        let body = self.ask(question).await?;
         parse(body, answer::series).await
     }
 
@@ -99,8 +106,11 @@ impl Prometheus {
     }
 
     async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Vec<u8>, PrometheusError> {
-        let patience = self.query_timeout.saturating_add(GRACE);
-        self.ask(Question { path, parameters, patience, max_bytes: MAX_BYTES }).await
+        self.ask(Question { path, parameters, patience: self.patience(), max_bytes: MAX_BYTES }).await
+    }
+
+    fn patience(&self) -> Duration {
+        self.query_timeout.saturating_add(GRACE)
     }
 
     async fn ask(&self, question: Question<'_>) -> Result<Vec<u8>, PrometheusError> {

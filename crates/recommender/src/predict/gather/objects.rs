@@ -1,45 +1,84 @@
-//! The objects that are forecast, with a history each of every metric.
+//! The objects that are forecast, with a history of each of their metrics. No input or output, and no clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::prediction::TimeSeriesPrediction;
 use cluster::{View, Whole};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
+use super::limits::MemoryLimits;
+use super::shares::Shares;
+use super::store::Failure;
 use crate::predict::job::{Annotations, Job, MetricJob};
 use crate::predict::outlook::Outlook;
 use crate::predict::query::Query;
-use crate::predict::track::{Pace, Track};
+use crate::predict::track::{Found, Pace, Part, Span, Track};
 
 /// All objects, by their unique identifiers.
 pub(super) struct Objects {
     recommender: String,
     pace: Pace,
+    limits: MemoryLimits,
     /// Whether there is a store that knows expressions.
     has_store: bool,
     known: BTreeMap<String, Object>,
     is_synced: bool,
+    /// The number of the metric that comes next.
+    next_number: u64,
+    /// The namespace whose series were fitted last.
+    fitted: String,
 }
 
 struct Object {
     job: Arc<Job>,
-    tracks: Vec<Track>,
+    /// When the object was made, in seconds since 1970.
+    created: i64,
+    metrics: Vec<Pipeline>,
     is_new: bool,
 }
 
+/// One metric, and the question about it that has no answer yet.
+struct Pipeline {
+    number: u64,
+    track: Track,
+    asked: Option<Part>,
+}
+
+/// One metric of one object. The number tells it from one that had its place before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MetricKey {
+    uid: String,
+    number: u64,
+}
+
+/// A question about the history of one metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Question {
+    pub(super) metric: MetricKey,
+    pub(super) namespace: String,
+    pub(super) query: Query,
+    pub(super) span: Span,
+}
+
 impl Objects {
-    pub(super) fn new(recommender: String, pace: Pace, has_store: bool) -> Self {
-        Self { recommender, pace, has_store, known: BTreeMap::new(), is_synced: false }
+    pub(super) fn new(recommender: String, pace: Pace, limits: MemoryLimits, has_store: bool) -> Self {
+        Self {
+            recommender,
+            pace,
+            limits,
+            has_store,
+            known: BTreeMap::new(),
+            is_synced: false,
+            next_number: 0,
+            fitted: String::new(),
+        }
     }
 
     /// Takes up which objects there are; gives whether any came, went or changed, or whether it is known for the first time.
     pub(super) fn sync(&mut self, view: &View, now: Timestamp) -> bool {
-        // Before the kinds are installed nothing is watched.
-        if view.freshness().next().is_none() || !view.is_synced() {
-            return false;
-        }
         let mut before = std::mem::take(&mut self.known);
         let mut changed = !std::mem::replace(&mut self.is_synced, true);
         for whole in view.predictions.iter() {
@@ -49,7 +88,8 @@ impl Objects {
                 Some(old) if *old.job == job => old,
                 old => {
                     changed = true;
-                    self.object(job, old, now)
+                    let created = whole.object.creation_timestamp().map_or(0, |created| created.0.as_second());
+                    self.object(job, created, old, now)
                 }
             };
             self.known.insert(object.job.uid.clone(), object);
@@ -74,15 +114,19 @@ impl Objects {
     }
 
     /// An object with what is known of its metrics already.
-    fn object(&self, job: Job, old: Option<Object>, now: Timestamp) -> Object {
-        let mut known = old.map(|old| old.tracks).unwrap_or_default();
+    fn object(&mut self, job: Job, created: i64, old: Option<Object>, now: Timestamp) -> Object {
+        let mut known = old.map(|old| old.metrics).unwrap_or_default();
         let window = job.window_seconds;
-        let tracks = job.metrics.iter().map(|metric| {
-            let same = known.iter().position(|track| track.is_for(metric, window));
+        let metrics = job.metrics.iter().map(|metric| {
+            let same = known.iter().position(|pipeline| pipeline.track.is_for(metric, window));
             let same = same.map(|place| known.swap_remove(place));
-            same.unwrap_or_else(|| Track::new(&job.uid, metric.clone(), window, self.pace, now))
+            same.unwrap_or_else(|| {
+                self.next_number += 1;
+                let track = Track::new(&job.uid, metric.clone(), window, self.pace, now);
+                Pipeline { number: self.next_number, track, asked: None }
+            })
         });
-        Object { tracks: tracks.collect(), job: Arc::new(job), is_new: true }
+        Object { metrics: metrics.collect(), created, job: Arc::new(job), is_new: true }
     }
 
     pub(super) fn has(&self, uid: &str) -> bool {
@@ -90,32 +134,120 @@ impl Objects {
     }
 
     pub(super) fn tracks(&mut self) -> impl Iterator<Item = &mut Track> {
-        self.known.values_mut().flat_map(|object| &mut object.tracks)
+        self.pipelines().map(|pipeline| &mut pipeline.track)
     }
 
-    /// Metrics that are to be looked at, those first that wait longest; at most so many.
-    pub(super) fn due(&mut self, now: Timestamp, most: usize) -> Vec<&mut Track> {
-        let now = now.as_second();
-        let mut due: Vec<_> = self.tracks().filter(|track| track.is_due(now)).collect();
-        due.sort_by_key(|track| track.due());
-        due.truncate(most);
-        due
+    fn pipelines(&mut self) -> impl Iterator<Item = &mut Pipeline> {
+        self.known.values_mut().flat_map(|object| &mut object.metrics)
     }
 
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        let now = now.as_second();
-        let mut tracks = self.known.values().flat_map(|object| &object.tracks);
-        tracks.any(|track| track.is_due(now))
+    fn pipeline(&mut self, key: &MetricKey) -> Option<&mut Pipeline> {
+        let metrics = &mut self.known.get_mut(&key.uid)?.metrics;
+        metrics.iter_mut().find(|pipeline| pipeline.number == key.number)
+    }
+
+    /// The question that comes next; none while all wait for their time or for a place. Of a namespace the metric that waits longest comes first.
+    pub(super) fn ask(&mut self, shares: &mut Shares, now: Timestamp) -> Option<Question> {
+        let second = now.as_second();
+        let is_due = |pipeline: &Pipeline| pipeline.asked.is_none() && pipeline.track.is_due(second);
+        let waiting: BTreeSet<&str> = self
+            .known
+            .values()
+            .filter(|object| object.metrics.iter().any(is_due))
+            .map(|object| object.job.key.namespace.as_str())
+            .collect();
+        let namespace = shares.next(waiting.into_iter(), second)?.to_owned();
+        let own = self.known.values_mut().filter(|object| object.job.key.namespace == namespace);
+        let due = own.flat_map(|Object { job, metrics, .. }| {
+            metrics.iter_mut().filter(|pipeline| is_due(pipeline)).map(|pipeline| (&job.uid, pipeline))
+        });
+        let (uid, pipeline) = due.min_by_key(|(_, pipeline)| pipeline.track.due())?;
+        let part = pipeline.track.part(now);
+        let query = pipeline.track.query()?.clone();
+        pipeline.asked = Some(part);
+        shares.take(&namespace);
+        let metric = MetricKey { uid: uid.clone(), number: pipeline.number };
+        Some(Question { metric, namespace, query, span: part.span })
+    }
+
+    /// Whether the answer to a question about this metric is still of use.
+    pub(super) fn awaits(&self, key: &MetricKey) -> bool {
+        let object = self.known.get(&key.uid);
+        let mut metrics = object.iter().flat_map(|object| &object.metrics);
+        metrics.any(|pipeline| pipeline.number == key.number && pipeline.asked.is_some())
+    }
+
+    /// Takes in the answer to a question, which took some time.
+    pub(super) fn answer(&mut self, key: &MetricKey, answer: Result<Found, Failure>, took: Duration, now: Timestamp) {
+        let Some(pipeline) = self.pipeline(key) else { return };
+        let Some(part) = pipeline.asked.take() else { return };
+        let track = &mut pipeline.track;
+        match answer {
+            Ok(found) => track.take_part(part, found, now),
+            Err(Failure { excess: Some(excess), .. }) if track.asks_for_less(part, excess, now) => {}
+            Err(failure) => track.fail_after(&failure.why, took, now),
+        }
+    }
+
+    /// Takes in what was fitted since.
+    pub(super) fn learn(&mut self, now: Timestamp) {
+        self.tracks().for_each(|track| track.learn(now));
+    }
+
+    /// Metrics with series that wait to be fitted, of the namespace first that comes after the one that was first before.
+    pub(super) fn unfitted(&mut self) -> impl Iterator<Item = &mut Track> {
+        let last = std::mem::take(&mut self.fitted);
+        let objects = self.known.values_mut().map(|object| (object.job.key.namespace.clone(), &mut object.metrics));
+        let tracks = objects.flat_map(|(namespace, metrics)| {
+            let waiting = metrics.iter_mut().map(|pipeline| &mut pipeline.track).filter(|track| track.is_unfitted());
+            waiting.map(move |track| (namespace.clone(), track))
+        });
+        let mut tracks: Vec<_> = tracks.collect();
+        tracks.sort_by(|(a, _), (b, _)| (*a <= last, a).cmp(&(*b <= last, b)));
+        self.fitted = tracks.first().map_or(last, |(namespace, _)| namespace.clone());
+        tracks.into_iter().map(|(_, track)| track)
+    }
+
+    /// Refuses metrics that take more memory than there is for their namespace, the newest objects first, and admits those that fit again.
+    /// Returns the number of refused metrics.
+    pub(super) fn limit(&mut self, now: Timestamp) -> usize {
+        let mut needed: BTreeMap<String, usize> = BTreeMap::new();
+        for object in self.known.values() {
+            let tracks = object.metrics.iter().map(|pipeline| &pipeline.track).filter(|track| track.query().is_some());
+            *needed.entry(object.job.key.namespace.clone()).or_default() +=
+                tracks.map(Track::needed_bytes).sum::<usize>();
+        }
+        let share = self.limits.share(needed.into_values().collect());
+        let reason = self.limits.reason(share);
+        let mut objects: Vec<&mut Object> = self.known.values_mut().collect();
+        objects.sort_by(|a, b| (a.created, &a.job.uid).cmp(&(b.created, &b.job.uid)));
+        let mut used: BTreeMap<String, usize> = BTreeMap::new();
+        let mut refused = 0;
+        for object in objects {
+            let used = used.entry(object.job.key.namespace.clone()).or_default();
+            for pipeline in object.metrics.iter_mut().filter(|pipeline| pipeline.track.query().is_some()) {
+                let bytes = used.saturating_add(pipeline.track.needed_bytes());
+                if bytes <= share {
+                    *used = bytes;
+                    pipeline.track.admit(now);
+                } else {
+                    refused += 1;
+                    pipeline.track.refuse(&reason);
+                    pipeline.asked = None;
+                }
+            }
+        }
+        refused
     }
 
     /// What was found out since this was asked for last.
     pub(super) fn news(&mut self) -> Vec<Outlook> {
         let mut news = Vec::new();
         for object in self.known.values_mut() {
-            if object.is_new || object.tracks.iter().any(|track| track.is_news) {
+            if object.is_new || object.metrics.iter().any(|pipeline| pipeline.track.is_news) {
                 object.is_new = false;
-                object.tracks.iter_mut().for_each(|track| track.is_news = false);
-                let metrics = object.tracks.iter().map(|track| track.outlook().clone()).collect();
+                object.metrics.iter_mut().for_each(|pipeline| pipeline.track.is_news = false);
+                let metrics = object.metrics.iter().map(|pipeline| pipeline.track.outlook().clone()).collect();
                 news.push(Outlook { job: Arc::clone(&object.job), metrics });
             }
         }

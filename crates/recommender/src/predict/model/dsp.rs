@@ -58,6 +58,11 @@ impl Dsp {
         }
     }
 
+    /// Whether it is to be fitted.
+    pub(super) fn is_unfitted(&self) -> bool {
+        matches!(self.next, Next::Wanted(_))
+    }
+
     /// What is to be found out, once.
     pub(super) fn study(&mut self) -> Option<Study> {
         let Next::Wanted(until) = self.next else { return None };
