@@ -113,7 +113,7 @@ pub struct Term<V: Topic = Recommendation> {
 }
 
 impl<V: Topic> Term<V> {
-    /// Makes these the only values, except those above 1 MiB. Equal ones wake nobody.
+    /// Makes these the only values, except those above 1 MiB. Equal ones wake no reader.
     pub fn reset(&self, values: impl IntoIterator<Item = V>, now: Timestamp) {
         let values = values.into_iter().filter(|value| self.publisher.fits(value));
         let values: BTreeMap<Key, _> = values.map(|value| (Key::from(value.uid()), Arc::new(value))).collect();

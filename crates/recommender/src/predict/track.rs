@@ -35,7 +35,7 @@ const MOST_POINTS: i64 = 2000;
 const LEAST_POINTS_OF_SLOW: i64 = MOST_POINTS / 4;
 /// The fewest points after answers that were too large: an hour of minutes.
 const LEAST_POINTS_OF_LARGE: i64 = 60;
-/// A pause lasts so many times as long as the failure before it took, up to [`PUT_BACK`].
+/// A pause lasts at least four times as long as the failure before it took, up to [`PUT_BACK`].
 const REST: i64 = 4;
 /// The most labels of a series that is forecast: they are kept, and published with each forecast.
 const MOST_LABEL_BYTES: usize = 1024;

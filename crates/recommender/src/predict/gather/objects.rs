@@ -48,7 +48,7 @@ struct Pipeline {
 }
 
 /// One metric of one object. The number tells it from one that had its place before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MetricKey {
     uid: String,
     number: u64,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time used counts half after so many seconds.
+/// Seconds after which time used counts half.
 const HALF_LIFE: f64 = 300.0;
 /// Less time than this, in seconds, is forgotten.
 const NOTHING: f64 = 0.01;

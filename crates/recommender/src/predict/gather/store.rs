@@ -55,6 +55,12 @@ struct Expiring<T> {
     ends: i64,
 }
 
+impl<T: Clone> Expiring<T> {
+    fn get(&self, now: i64) -> Option<T> {
+        (now < self.ends).then(|| self.value.clone())
+    }
+}
+
 type Cell<T> = Arc<Mutex<Option<Expiring<T>>>>;
 
 /// The store. Clones share the connection.
@@ -102,8 +108,8 @@ impl Store {
     async fn connection(&self) -> Result<Prometheus, Failure> {
         let mut kept = self.connection.lock().await;
         let now = Timestamp::now().as_second();
-        if let Some(Expiring { value, .. }) = kept.as_ref().filter(|kept| now < kept.ends) {
-            return Ok(value.clone());
+        if let Some(connection) = kept.as_ref().and_then(|kept| kept.get(now)) {
+            return Ok(connection);
         }
         let mut connection = self.settings.connection.clone();
         connection.query_timeout = connection.query_timeout.min(LONGEST_QUERY);
@@ -117,8 +123,8 @@ impl Store {
     async fn layout(&self, connection: &Prometheus) -> Result<Layout, Failure> {
         let mut kept = self.layout.lock().await;
         let now = Timestamp::now().as_second();
-        if let Some(Expiring { value, .. }) = kept.as_ref().filter(|kept| now < kept.ends) {
-            return value.clone();
+        if let Some(layout) = kept.as_ref().and_then(|kept| kept.get(now)) {
+            return layout;
         }
         let (value, lasts) = self.detect(connection, now).await;
         *kept = Some(Expiring { value: value.clone(), ends: Timestamp::now().as_second() + lasts });
@@ -146,4 +152,96 @@ fn window(span: Span) -> Option<Window> {
     let at = |second| Timestamp::from_second(second).ok();
     let step: Step = format!("{}s", span.step).parse().ok()?;
     Window::new(at(span.first)?, at(span.last)?, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Mutex as StdMutex;
+
+    use prometheus::Registry;
+    use sources::prometheus::{Connection, PodLabelSettings, UsageSettings};
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::predict::gather::objects::MetricKey;
+    use crate::predict::pods::PodNames;
+    use crate::predict::query::Resource;
+
+    /// Answers requests of one connection, as a store that has all series.
+    async fn answer(stream: TcpStream, paths: Arc<StdMutex<Vec<String>>>) {
+        let mut stream = BufReader::new(stream);
+        loop {
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                if stream.read_line(&mut head).await.unwrap_or_default() == 0 {
+                    return;
+                }
+            }
+            let path =
+                head.split_whitespace().nth(1).and_then(|path| path.split('?').next()).expect("a path").to_owned();
+            let data = if path.ends_with("query_range") {
+                r#"{"resultType":"matrix","result":[{"metric":{"pod":"web-1"},"values":[[0,"1"],[60,"2"]]}]}"#
+            } else {
+                r#"["x"]"#
+            };
+            paths.lock().expect("no panic").push(path);
+            let body = format!(r#"{{"status":"success","data":{data}}}"#);
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).await.expect("it is read");
+        }
+    }
+
+    fn store(address: String) -> Store {
+        let query_timeout = Duration::from_secs(30);
+        let step: Step = "60s".parse().expect("a step");
+        let settings = Settings {
+            connection: Connection { address, query_timeout, ..Connection::default() },
+            usage: UsageSettings::default(),
+            pod_labels: PodLabelSettings::default(),
+            length: step,
+            resolution: step,
+        };
+        Store::new(settings, Metrics::register(&Registry::new(), Vec::new()).expect("valid names"))
+    }
+
+    fn question() -> Question {
+        let pods = PodNames::new("Deployment", "web");
+        let query = Query::Workload { namespace: "shop".to_owned(), pods, resource: Resource::Cpu };
+        let span = Span { first: 0, last: 60, step: 60 };
+        Question { metric: MetricKey::default(), namespace: "shop".to_owned(), query, span }
+    }
+
+    #[tokio::test]
+    async fn usage_is_asked_for_under_names_that_are_found_once() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let store = store(format!("http://{}", listener.local_addr().expect("an address")));
+        let paths = Arc::new(StdMutex::new(Vec::new()));
+        let seen = Arc::clone(&paths);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(answer(stream, Arc::clone(&seen)));
+            }
+        });
+        for _ in 0..2 {
+            let found = store.clone().ask(question()).await.expect("an answer");
+            assert_eq!(found.into_values().collect::<Vec<_>>(), [vec![(0, 1.0), (60, 2.0)]]);
+        }
+        let ranges = |path: &&String| path.ends_with("query_range");
+        let paths = paths.lock().expect("no panic");
+        assert_eq!((paths.iter().filter(ranges).count(), paths.len()), (2, 5), "{paths:?}");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_away_is_a_failure_that_less_does_not_help() {
+        let failure = store("http://127.0.0.1:1".to_owned()).ask(question()).await.expect_err("nothing listens there");
+        assert!(failure.why.starts_with("Prometheus cannot be reached") && failure.excess.is_none(), "{failure:?}");
+    }
+
+    #[test]
+    fn what_was_found_expires() {
+        let kept = Expiring { value: 1, ends: 100 };
+        assert_eq!((kept.get(99), kept.get(100)), (Some(1), None));
+    }
 }
