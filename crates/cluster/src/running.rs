@@ -82,6 +82,8 @@ pub struct Specified {
     pub reported: Option<[ResourceList; 2]>,
     /// The resources whose change restarts the container.
     pub restarts_for: Vec<ResourceName>,
+    /// Whether it has resource claims (`resources.claims`), which no resize may change.
+    pub has_claims: bool,
     /// Whether it is an init container that goes on running.
     pub is_sidecar: bool,
     /// Whether it answers its readiness probe.
@@ -158,6 +160,9 @@ impl Specified {
                 [list(&resources.requests).unwrap_or_default(), list(&resources.limits).unwrap_or_default()]
             }),
             restarts_for: restarting.map(|policy| policy.resource_name.as_str().into()).collect(),
+            has_claims: resources
+                .and_then(|resources| resources.claims.as_ref())
+                .is_some_and(|claims| !claims.is_empty()),
             is_sidecar: container.restart_policy.as_deref() == Some("Always"),
             is_ready: status.is_some_and(|status| status.ready),
         }

@@ -14,8 +14,9 @@ use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Precondit
 use kube::core::{PartialObjectMeta, Request, Status};
 use kube::{Client, Error, Resource as _};
 use runtime::{Backoff, Leading};
+use serde_json::{Value, json};
 
-use crate::decide::{Act, Outcome, What};
+use crate::decide::{Act, Annotations, Outcome, What};
 
 /// The longest time for one answer: the API server takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,30 +63,35 @@ impl Writer {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
         let delete_options = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let params = EvictParams { delete_options: Some(delete_options), ..EvictParams::default() };
-        let request = Request::new(Pod::url_path(&(), Some(&pod.namespace))).evict(&pod.name, &params);
+        let request = requests(pod).evict(&pod.name, &params);
         self.client.request::<Status>(request.map_err(Error::BuildRequest)?).await?;
         Ok(Outcome::Accepted { generation: None })
     }
 
-    async fn resize(&self, act: &Act, resize: &Patch, annotate: &Patch) -> kube::Result<Outcome> {
-        let accepted = self.patch(act, Some("resize"), resize).await?;
-        if !annotate.0.is_empty()
-            && let Err(error) = Backoff::default().retry(|| self.patch(act, None, annotate)).await
-        {
-            tracing::warn!(pod = %act.pod, %error, "the annotations of a resized pod could not be written");
+    async fn resize(&self, act: &Act, resize: &Patch, annotations: &Annotations) -> kube::Result<Outcome> {
+        let body = Body::Json::<()>(guarded(&act.pod_uid, resize.clone()));
+        let request = requests(&act.pod).patch_subresource("resize", &act.pod.name, &PatchParams::default(), &body);
+        let accepted: PartialObjectMeta<Pod> = self.client.request(request.map_err(Error::BuildRequest)?).await?;
+        if let Err(error) = Backoff::default().retry(|| self.annotate(act, annotations)).await {
+            tracing::warn!(pod = %act.pod, %error, "cannot write the annotations of a resized pod");
         }
         Ok(Outcome::Accepted { generation: accepted.metadata.generation })
     }
 
-    async fn patch(&self, act: &Act, subresource: Option<&str>, patch: &Patch) -> kube::Result<PartialObjectMeta<Pod>> {
-        let request = Request::new(Pod::url_path(&(), Some(&act.pod.namespace)));
-        let (params, body) = (PatchParams::default(), Body::Json::<()>(guarded(&act.pod_uid, patch.clone())));
-        let request = match subresource {
-            Some(subresource) => request.patch_subresource(subresource, &act.pod.name, &params, &body),
-            None => request.patch(&act.pod.name, &params, &body),
-        };
+    async fn annotate(&self, act: &Act, annotations: &Annotations) -> kube::Result<PartialObjectMeta<Pod>> {
+        let body = Body::Merge(annotation_patch(&act.pod_uid, annotations));
+        let request = requests(&act.pod).patch(&act.pod.name, &PatchParams::default(), &body);
         self.client.request(request.map_err(Error::BuildRequest)?).await
     }
+}
+
+fn requests(pod: &ObjectKey) -> Request {
+    Request::new(Pod::url_path(&(), Some(&pod.namespace)))
+}
+
+/// The merge patch that changes these annotations and no others. The API server refuses it for a pod with another UID.
+fn annotation_patch(uid: &str, annotations: &Annotations) -> Value {
+    json!({"metadata": {"uid": uid, "annotations": annotations}})
 }
 
 /// What an error says about the pod.
@@ -112,13 +118,19 @@ fn has_cause(status: &Status, reason: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use kube::core::response::StatusDetails;
-    use serde_json::json;
 
     use super::*;
 
     fn check(code: u16, message: &str, details: Option<StatusDetails>, expected: &Outcome) {
         let status = Status { details, ..Status::failure(message, "Reason").with_code(code) };
         assert_eq!(classify(&Error::Api(status.boxed())), *expected, "{code} {message}");
+    }
+
+    #[test]
+    fn a_patch_of_annotations_names_the_pod_and_only_what_changes() {
+        let annotations = [("set".to_owned(), Some("1".to_owned())), ("gone".to_owned(), None)].into();
+        let expected = json!({"metadata": {"uid": "u1", "annotations": {"set": "1", "gone": null}}});
+        assert_eq!(annotation_patch("u1", &annotations), expected);
     }
 
     #[test]

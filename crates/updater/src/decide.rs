@@ -51,6 +51,7 @@ pub use hold::{Held, Hold};
 pub use make_room::{Room, Way};
 pub use memory::Memory;
 pub use moment::Moment;
+pub use resize_patch::Annotations;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
 pub use settings::{MakeRoom, Settings};
 pub use window::{MAINTENANCE_WINDOW, Window, WindowError};

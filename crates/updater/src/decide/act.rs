@@ -8,6 +8,7 @@ use json_patch::Patch;
 use model::{Cpu, Memory, Recommendation};
 
 use super::group::Disruption;
+use super::resize_patch::Annotations;
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +39,7 @@ pub enum What {
         /// For the subresource `resize`.
         resize: Patch,
         /// For the pod itself, once the resize was accepted.
-        annotate: Patch,
+        annotate: Annotations,
         /// What it is for.
         attempt: Attempt,
     },

@@ -1,11 +1,13 @@
-//! The patches of a resize: of the subresource `resize`, and of the pod's annotations afterwards.
+//! The patch of a resize (subresource `resize`), and the pod's annotations afterwards.
 //!
 //! Source: upstream `pkg/updater/inplace/resource_updates.go`, `inplace_updated.go` and `unboost_annotation.go`.
+
+use std::collections::BTreeMap;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use cluster::{Running, Specified};
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation};
+use json_patch::{AddOperation, Patch, PatchOperation};
 use model::{Quantity, ResourceList, ResourceName};
 use serde_json::{Value, json};
 use sizing::ContainerSize;
@@ -18,6 +20,9 @@ const UPDATED: &str = "vpaInPlaceUpdated";
 
 /// What each container of the specification is to ask for; none for those that stay as they are.
 pub(super) type Wanted = Vec<Option<ContainerSize>>;
+
+/// Annotations to set, and with `None` to remove. Others of the pod stay.
+pub type Annotations = BTreeMap<String, Option<String>>;
 
 /// From what is recommended to what is asked for: containers that have their boost still stay as they
 /// are; those whose boost is over get back what they had where nothing is recommended.
@@ -49,7 +54,8 @@ pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
         let Some(size) = size else { continue };
         let index = index.to_string();
         let at = ["spec", "containers", &index, "resources"];
-        if container.requests.is_none() && container.limits.is_none() {
+        // The field is there where it has claims, and they stay.
+        if container.requests.is_none() && container.limits.is_none() && !container.has_claims {
             operations.push(add(&at, json!({})));
         }
         for (field, list, before) in
@@ -66,26 +72,11 @@ pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
     Patch(operations)
 }
 
-/// The patch of the pod that says so, and takes away the annotations of boosts that are over.
-pub(super) fn annotate(running: &Running, spec: &VerticalPodAutoscalerSpec, now: Moment) -> Patch {
-    let mut operations = Vec::new();
-    if !running.has_annotations {
-        operations.push(add(&["metadata", "annotations"], json!({})));
-    }
-    operations.push(set_annotation(UPDATED, "true"));
+/// The annotations of a resized pod: it was resized, and boosts that are over are gone.
+pub(super) fn annotate(running: &Running, spec: &VerticalPodAutoscalerSpec, now: Moment) -> Annotations {
     let over = boost::boosted(running).filter(|container| boost::is_expired(running, spec, container, now));
-    operations.extend(over.map(|container| remove_annotation(&boost::annotation(container))));
-    Patch(operations)
-}
-
-/// Puts an annotation in place.
-pub(super) fn set_annotation(name: &str, value: &str) -> PatchOperation {
-    add(&["metadata", "annotations", name], json!(value))
-}
-
-/// Takes an annotation away that is there.
-pub(super) fn remove_annotation(name: &str) -> PatchOperation {
-    PatchOperation::Remove(RemoveOperation { path: PointerBuf::from_tokens(["metadata", "annotations", name]) })
+    let over = over.map(|container| (boost::annotation(container), None));
+    over.chain([(UPDATED.to_owned(), Some("true".to_owned()))]).collect()
 }
 
 fn add(path: &[&str], value: Value) -> PatchOperation {
@@ -111,4 +102,42 @@ fn differing<'a>(
 ) -> impl Iterator<Item = (&'a ResourceName, &'a Quantity)> {
     let asked = move |name| before.and_then(|before| before.get(name));
     after.iter().filter(move |(name, wanted)| asked(name) != Some(*wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::Pod;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn running(pod: Value) -> Running {
+        let pod = Pod::trim_running(serde_json::from_value(pod).expect("a pod"), false);
+        pod.running.expect("kept").as_ref().clone()
+    }
+
+    #[test]
+    fn annotations_that_others_write_meanwhile_stay() {
+        let spec = json!({"targetRef": {"kind": "Deployment", "name": "web"}});
+        let spec: VerticalPodAutoscalerSpec = serde_json::from_value(spec).expect("a specification");
+        let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
+        let seen = running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": []}}));
+        let annotations = annotate(&seen, &spec, Moment { wall, steady: std::time::Duration::ZERO });
+        let mut pod = json!({"metadata": {"name": "web-0", "annotations": {"cni.example.com/address": "10.0.0.1"}}});
+        json_patch::merge(&mut pod, &json!({"metadata": {"annotations": annotations}}));
+        let expected = json!({"cni.example.com/address": "10.0.0.1", UPDATED: "true"});
+        assert_eq!(pod["metadata"]["annotations"], expected);
+    }
+
+    #[test]
+    fn claims_of_a_container_stay() {
+        let container = json!({"name": "app", "resources": {"claims": [{"name": "gpu"}]}});
+        let seen = running(json!({"metadata": {"name": "web-0"}, "spec": {"containers": [container]}}));
+        let requests = [("cpu".into(), "1".parse().expect("a quantity"))].into_iter().collect();
+        let patch = resize(&seen, &vec![Some(ContainerSize { requests, ..ContainerSize::default() })]);
+        let mut pod = json!({"spec": {"containers": [container]}});
+        json_patch::patch(&mut pod, &patch).expect("it applies");
+        let expected = json!({"claims": [{"name": "gpu"}], "requests": {"cpu": "1"}});
+        assert_eq!(pod["spec"]["containers"][0]["resources"], expected);
+    }
 }

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use cluster::{Pod, Running};
 use jiff::Timestamp;
-use json_patch::Patch;
 use model::{Recommendation, ResourceList, ResourceName};
 use serde::{Deserialize, Serialize};
 use sizing::ContainerSize;
 
 use super::moment::Moment;
 use super::priority::{OOM_KILLED, recommended};
-use super::resize_patch::{Wanted, remove_annotation, set_annotation};
+use super::resize_patch::{Annotations, Wanted};
 
 /// What containers asked for before they got less memory.
 pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";
@@ -127,9 +126,9 @@ pub(super) fn takes_memory(running: &Running, wanted: &Wanted) -> bool {
     })
 }
 
-/// The patch of the pod once it has back what it had.
-pub(super) fn annotate(now: Moment) -> Patch {
-    Patch(vec![set_annotation(REVERTED_AT, &now.wall.to_string()), remove_annotation(RESIZED_FROM)])
+/// The annotations of a pod once it has back what it had.
+pub(super) fn annotate(now: Moment) -> Annotations {
+    [(REVERTED_AT.to_owned(), Some(now.wall.to_string())), (RESIZED_FROM.to_owned(), None)].into()
 }
 
 /// Whether a pod keeps what it got back.

@@ -108,7 +108,7 @@ impl Turn<'_> {
         self.spend(member, resize.disruption, ledger)?;
         let mut annotate = resize_patch::annotate(member.running, self.spec, self.context.now);
         if let Some(note) = revert::note(member.pod, member.running, &resize.wanted, self.context.now) {
-            annotate.0.push(resize_patch::set_annotation(revert::RESIZED_FROM, &note));
+            annotate.insert(revert::RESIZED_FROM.to_owned(), Some(note));
         }
         let what = What::Resize { resize: patch, annotate, attempt: self.attempt(member.running) };
         Ok(self.act_on(member, what, candidate.why, resize.disruption))
