@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use cluster::{ObjectKey, Pod, Running};
 use json_patch::Patch;
-use model::Recommendation;
+use model::{ContainerRecommendation, Recommendation};
 
-use super::act::{Act, Attempt, Outcome, Shape, What, Why};
+use super::act::{Act, Attempt, Outcome, Shape, What};
 use super::group::Disruption;
 use super::hold::Windows;
 use super::moment::Moment;
@@ -70,6 +70,11 @@ impl Evicted {
         let pause = VAIN_PAUSE.saturating_mul(1 << self.vain.min(12)).min(LONGEST_VAIN_PAUSE);
         self.last.saturating_add(pause)
     }
+
+    /// Whether the pause has been over for so long that the next eviction begins a new series.
+    fn is_over(&self, now: Moment) -> bool {
+        self.until().saturating_add(LONGEST_VAIN_PAUSE) <= now.steady
+    }
 }
 
 /// An act that the view does not show yet.
@@ -107,34 +112,38 @@ impl Memory {
     pub fn begin(&mut self, act: &Act, now: Moment) {
         let flight = Flight { disruption: act.disruption, stage: Stage::Begun, since: now.steady };
         self.flights.insert(act.pod_uid.clone(), flight);
-        if act.what == What::Evict && act.why != Why::MakeRoom {
+        if act.what == What::Evict {
             self.note_eviction(act, now);
         }
     }
 
     fn note_eviction(&mut self, act: &Act, now: Moment) {
-        let came_back = self.came_back(&act.autoscaler, &act.pod_uid, &act.recommendation).is_some();
-        let is_vain = act.why == Why::OutsideBounds && came_back;
-        let known = self.evicted.get_mut(&act.autoscaler);
-        if let Some(known) = known.filter(|known| known.recommendation == act.recommendation) {
-            // Those that go together count once.
-            known.vain = known.vain.saturating_add(u32::from(is_vain && known.until() <= now.steady));
-            known.last = now.steady;
-        } else {
-            let recommendation = Arc::clone(&act.recommendation);
-            let evicted = Evicted { recommendation, since: now.steady, last: now.steady, vain: 0 };
-            self.evicted.insert(act.autoscaler.clone(), evicted);
+        let is_vain = self.came_back(&act.autoscaler, &act.pod_uid, &act.recommendation).is_some();
+        let known = self.evicted.get_mut(&act.autoscaler).filter(|known| !known.is_over(now));
+        match known {
+            Some(known) if same_targets(&known.recommendation, &act.recommendation) => {
+                // Those that go together count once.
+                known.vain = known.vain.saturating_add(u32::from(is_vain && known.until() <= now.steady));
+                known.last = now.steady;
+            }
+            known => {
+                // Another recommendation is tried at once. A pause that it cut short goes on with the next one.
+                let vain = known.filter(|known| known.until() > now.steady).map_or(0, |known| known.vain);
+                let recommendation = Arc::clone(&act.recommendation);
+                let evicted = Evicted { recommendation, since: now.steady, last: now.steady, vain };
+                self.evicted.insert(act.autoscaler.clone(), evicted);
+            }
         }
     }
 
     /// The evictions for this recommendation, if the pod is new since they began.
     fn came_back(&self, autoscaler: &ObjectKey, uid: &str, recommendation: &Recommendation) -> Option<&Evicted> {
-        let known = self.evicted.get(autoscaler).filter(|known| *known.recommendation == *recommendation)?;
+        let known = self.evicted.get(autoscaler).filter(|known| same_targets(&known.recommendation, recommendation))?;
         self.first_seen.get(uid).is_some_and(|seen| *seen > known.since).then_some(known)
     }
 
-    /// How long a pod outside its bounds is still left alone since it was made while this was recommended: its eviction would
-    /// change nothing as long as nobody sizes new pods, as where the webhook is not asked about its namespace.
+    /// The rest of the pause before another eviction of a pod that was made while the same was recommended. It would change
+    /// nothing where the webhook does not size new pods.
     pub(super) fn in_vain_for(
         &self,
         autoscaler: &ObjectKey,
@@ -297,6 +306,14 @@ fn keep<T>(kept: &mut HashMap<String, T>, all: &mut HashMap<String, T>, uid: &st
     if let Some((uid, value)) = all.remove_entry(uid) {
         kept.insert(uid, value);
     }
+}
+
+/// Whether pods would get the same. Bounds move with time, although nothing else is recommended.
+fn same_targets(one: &Recommendation, other: &Recommendation) -> bool {
+    let is_same = |(one, other): (&ContainerRecommendation, &ContainerRecommendation)| {
+        one.container_name == other.container_name && one.target == other.target
+    };
+    one.containers.len() == other.containers.len() && one.containers.iter().zip(&other.containers).all(is_same)
 }
 
 /// Whether any target is lower than it was.

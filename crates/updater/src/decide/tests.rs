@@ -2,6 +2,7 @@
 
 mod chaos;
 mod in_place;
+mod oom;
 mod vectors;
 mod world;
 
@@ -135,6 +136,48 @@ fn pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer() {
         replace(&mut world, waits_seconds);
     }
     assert_eq!(evicted(&world.decide(&mut memory)).len(), 1);
+}
+
+/// Evicts the only pod, which comes back as it was.
+fn evict_in_vain(world: &mut World, memory: &mut Memory) {
+    let plan = world.decide(memory);
+    let [gone] = evicted(&plan)[..] else { panic!("one eviction: {plan:?}") };
+    carry_out(world, memory, &plan, &ACCEPTED);
+    world.delete(gone);
+    world.now.steady += Duration::from_millis(1);
+    world.pod("web", &format!("{gone}x"), &json!({}));
+}
+
+#[test]
+fn a_bound_that_moves_with_time_is_no_other_recommendation() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({"minReplicas": 1}));
+    let mut memory = Memory::default();
+    evict_in_vain(&mut world, &mut memory);
+    world.bound("web", "901m");
+    assert_eq!(World::reasons(&world.decide(&mut memory)), [SkipReason::InVain]);
+}
+
+#[test]
+fn another_recommendation_is_tried_at_once_and_does_not_end_the_pauses() {
+    let mut world = World::new();
+    world.deployment("web", 1, &json!({"minReplicas": 1}));
+    let mut memory = Memory::default();
+    evict_in_vain(&mut world, &mut memory);
+    for expected in [2, 4] {
+        world.now.steady += world.decide(&mut memory).wake_in.expect("it is looked at again");
+        evict_in_vain(&mut world, &mut memory);
+        let left = world.decide(&mut memory).wake_in.map(|left| left + Duration::from_millis(1));
+        assert_eq!(left, Some(Duration::from_secs(expected)));
+    }
+    world.recommend("web", "2");
+    evict_in_vain(&mut world, &mut memory);
+    let left = world.decide(&mut memory).wake_in.map(|left| left + Duration::from_millis(1));
+    assert_eq!(left, Some(Duration::from_secs(4)), "as long as the pause that was cut short");
+    world.now.steady += Duration::from_hours(2);
+    evict_in_vain(&mut world, &mut memory);
+    let left = world.decide(&mut memory).wake_in.map(|left| left + Duration::from_millis(1));
+    assert_eq!(left, Some(Duration::from_secs(1)), "a new series");
 }
 
 #[test]

@@ -16,13 +16,15 @@ pub(super) struct World {
     pub(super) settings: Settings,
     pub(super) halt: Option<Halt>,
     pub(super) now: Moment,
+    /// Where what follows is made.
+    pub(super) namespace: String,
 }
 
 impl World {
     pub(super) fn new() -> Self {
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
         let now = Moment { wall, steady: Duration::from_secs(100) };
-        Self { view: View::default(), settings: Settings::default(), halt: None, now }
+        Self { view: View::default(), settings: Settings::default(), halt: None, now, namespace: "shop".to_owned() }
     }
 
     pub(super) fn decide(&self, memory: &mut Memory) -> Plan {
@@ -42,11 +44,12 @@ impl World {
     /// The same without the pods.
     pub(super) fn workload(&mut self, name: &str, replicas: i32, update_policy: &Value) {
         let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": {}});
-        let object = json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec});
+        let object = json!({"metadata": {"namespace": self.namespace, "name": name}, "spec": spec});
         let deployment: Deployment = serde_json::from_value(object).expect("a Deployment");
         self.view.controllers_mut(WellKnown::Deployment).apply(Arc::new(Controller::from(deployment)));
         let owner = owner("Deployment", name);
-        let object = json!({"metadata": {"namespace": "shop", "name": name, "ownerReferences": owner}, "spec": spec});
+        let object =
+            json!({"metadata": {"namespace": self.namespace, "name": name, "ownerReferences": owner}, "spec": spec});
         let set: ReplicaSet = serde_json::from_value(object).expect("a ReplicaSet");
         self.view.controllers_mut(WellKnown::ReplicaSet).apply(Arc::new(Controller::from(set)));
         self.autoscaler(name, update_policy);
@@ -58,7 +61,7 @@ impl World {
             json!({"containerName": "app", "target": cpu, "lowerBound": {"cpu": "900m"}, "upperBound": cpu});
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
-            "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}")},
+            "metadata": {"namespace": self.namespace, "name": name, "uid": format!("uid-{name}")},
             "spec": {
                 "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
                 "updatePolicy": update_policy,
@@ -66,7 +69,7 @@ impl World {
             "status": {"recommendation": {"containerRecommendations": [recommended]}},
         });
         let object = api::vpa::parse(object).expect("an autoscaler");
-        self.view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", name), object }));
+        self.view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new(&self.namespace, name), object }));
     }
 
     /// A pod; `with` says whether it is `ready` and how much `cpu` it asks for.
@@ -80,7 +83,7 @@ impl World {
         let cpu = with["cpu"].as_str().unwrap_or("100m");
         let mut object = json!({
             "metadata": {
-                "namespace": "shop", "name": name, "uid": format!("uid-{name}"), "labels": {"app": app}, "generation": 1,
+                "namespace": self.namespace, "name": name, "uid": format!("uid-{name}"), "labels": {"app": app}, "generation": 1,
                 "ownerReferences": owner("ReplicaSet", app),
             },
             "spec": {
@@ -98,7 +101,7 @@ impl World {
     }
 
     fn change_autoscaler(&mut self, name: &str, change: impl FnOnce(&mut Autoscaler)) {
-        let autoscaler = self.view.autoscalers.get(&ObjectKey::new("shop", name)).expect("it is there");
+        let autoscaler = self.view.autoscalers.get(&ObjectKey::new(&self.namespace, name)).expect("it is there");
         let mut autoscaler = autoscaler.as_ref().clone();
         change(&mut autoscaler);
         self.view.autoscalers.apply(Arc::new(autoscaler));
@@ -116,6 +119,15 @@ impl World {
         });
     }
 
+    /// The same target with another lower bound.
+    pub(super) fn bound(&mut self, name: &str, cpu: &str) {
+        self.change_autoscaler(name, |autoscaler| {
+            let mut object = serde_json::to_value(&autoscaler.object).expect("an autoscaler");
+            object["status"]["recommendation"]["containerRecommendations"][0]["lowerBound"]["cpu"] = json!(cpu);
+            autoscaler.object = api::vpa::parse(object).expect("an autoscaler");
+        });
+    }
+
     pub(super) fn annotate(&mut self, name: &str, key: &str, value: &str) {
         let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
         self.change_autoscaler(name, |autoscaler| autoscaler.object.metadata.annotations = Some(annotations));
@@ -129,13 +141,13 @@ impl World {
     }
 
     pub(super) fn delete(&mut self, pod: &str) {
-        self.view.pods.delete(&ObjectKey::new("shop", pod));
+        self.view.pods.delete(&ObjectKey::new(&self.namespace, pod));
     }
 
     /// A budget over the pods of the app `web`.
     pub(super) fn budget(&mut self, name: &str, allowed: i32) {
         self.view.disruption_budgets.apply(Arc::new(DisruptionBudget {
-            key: ObjectKey::new("shop", name),
+            key: ObjectKey::new(&self.namespace, name),
             selector: "app=web".parse(),
             generation: 1,
             observed_generation: 1,

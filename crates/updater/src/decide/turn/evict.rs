@@ -1,7 +1,7 @@
 //! Evicting a pod that wants another size.
 
 use super::{Candidate, Context, Disruption, Member, Turn};
-use crate::decide::act::{Act, SkipReason, What, Why};
+use crate::decide::act::{Act, SkipReason, What};
 use crate::decide::in_place;
 use crate::decide::ledger::Ledger;
 
@@ -28,7 +28,7 @@ impl Turn<'_> {
         if pending.is_none() {
             let Context { memory, now, .. } = self.context;
             let in_vain_for = memory.in_vain_for(&self.autoscaler.key, &pod.uid, &self.recommendation, now);
-            if let Some(left) = in_vain_for.filter(|_| candidate.why == Why::OutsideBounds) {
+            if let Some(left) = in_vain_for {
                 ledger.wake_in(left);
                 return Err(SkipReason::InVain);
             }
