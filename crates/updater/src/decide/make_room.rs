@@ -1,13 +1,15 @@
 //! Room on a node for a pod that cannot be resized there for want of it: which of its neighbours go, or whether it goes itself.
 //!
-//! Only pods whose autoscaler evicts anyhow are neighbours here, and their budgets hold as always. Of those the least important
-//! go first (priority class), then those that come back smaller; never more than are needed. The pod goes itself where
-//! no neighbours can help, or where it takes more than one of them.
+//! Only pods whose own VPA object would let them be evicted now are neighbours here, and their budgets hold as always. Pods of
+//! other namespaces go only for a pod of higher priority: a tenant cannot make room for itself among those of others. The least
+//! important go first (priority class), then those that come back smaller; never more than are needed. The pod goes itself
+//! where no neighbours can help, or where it takes more than one of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cluster::{Asked, ObjectKey, Pod, Running, View};
+use model::Recommendation;
 
 use super::act::{Act, What, Why};
 use super::group::{Disruption, Group, Standing};
@@ -29,19 +31,21 @@ pub(super) struct Amount {
 /// A pod that waits for room.
 pub(super) struct Cramped<'a> {
     pub(super) autoscaler: ObjectKey,
+    pub(super) recommendation: Arc<Recommendation>,
     pub(super) pod: &'a Pod,
     pub(super) running: &'a Running,
     pub(super) standing: Standing,
     pub(super) group: Option<usize>,
     /// Whether its node could hold it at all.
     pub(super) fits_empty_node: bool,
-    /// Whether its autoscaler evicts.
+    /// Whether its autoscaler would let it be evicted now.
     pub(super) may_move: bool,
 }
 
 /// A pod that may be evicted.
 pub(super) struct Neighbour<'a> {
     pub(super) autoscaler: ObjectKey,
+    pub(super) recommendation: Arc<Recommendation>,
     pub(super) pod: &'a Pod,
     pub(super) running: &'a Running,
     pub(super) standing: Standing,
@@ -185,6 +189,7 @@ fn way<'a>(
 /// A pod that is evicted.
 struct Leaver<'a> {
     autoscaler: ObjectKey,
+    recommendation: Arc<Recommendation>,
     pod: &'a Pod,
     running: &'a Running,
     standing: Standing,
@@ -193,15 +198,17 @@ struct Leaver<'a> {
 
 impl<'a> From<&Cramped<'a>> for Leaver<'a> {
     fn from(cramped: &Cramped<'a>) -> Self {
-        let Cramped { autoscaler, pod, running, standing, group, .. } = cramped;
-        Self { autoscaler: autoscaler.clone(), pod, running, standing: *standing, group: *group }
+        let Cramped { autoscaler, recommendation, pod, running, standing, group, .. } = cramped;
+        let (autoscaler, recommendation) = (autoscaler.clone(), Arc::clone(recommendation));
+        Self { autoscaler, recommendation, pod, running, standing: *standing, group: *group }
     }
 }
 
 impl<'a> From<&Neighbour<'a>> for Leaver<'a> {
     fn from(neighbour: &Neighbour<'a>) -> Self {
-        let Neighbour { autoscaler, pod, running, standing, group, .. } = neighbour;
-        Self { autoscaler: autoscaler.clone(), pod, running, standing: *standing, group: Some(*group) }
+        let Neighbour { autoscaler, recommendation, pod, running, standing, group, .. } = neighbour;
+        let (autoscaler, recommendation) = (autoscaler.clone(), Arc::clone(recommendation));
+        Self { autoscaler, recommendation, pod, running, standing: *standing, group: Some(*group) }
     }
 }
 
@@ -226,7 +233,7 @@ impl Leaver<'_> {
             pod_uid: self.pod.uid.clone(),
             what: What::Evict,
             why: Why::MakeRoom,
-            recommendation: Arc::default(),
+            recommendation: self.recommendation,
             disruption: Disruption::Eviction,
         }
     }
@@ -268,7 +275,9 @@ fn neighbours(
     for (index, neighbour) in ledger.neighbours.iter().enumerate() {
         let Neighbour { pod, running, standing, group, shrinks, .. } = neighbour;
         let is_here = running.node == cramped.running.node && pod.uid != cramped.pod.uid;
-        let is_lesser = running.priority <= cramped.running.priority;
+        let is_own = pod.key.namespace == cramped.pod.key.namespace;
+        let is_lesser =
+            running.priority < cramped.running.priority || is_own && running.priority == cramped.running.priority;
         let allows = |group: &Group| group.allows(Disruption::Eviction, *standing);
         let may_go = is_here && is_lesser && !taken.contains(&pod.uid) && ledger.groups.get(*group).is_some_and(allows);
         let may_go = may_go && !rests(pod) && ledger.budgets.refusal(Disruption::Eviction, pod, running).is_none();

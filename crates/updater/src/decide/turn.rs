@@ -87,9 +87,8 @@ impl<'a> Turn<'a> {
     }
 
     fn act(&mut self, members: &[Member], tally: &mut Tally, ledger: &mut Ledger) {
-        let boosts = self.context.settings.startup_boost && boost::is_asked_for(self.spec);
         let (boosted, others): (Vec<&Member>, Vec<&Member>) =
-            members.iter().partition(|member| boosts && boost::is_boosted(member.running));
+            members.iter().partition(|member| self.is_boosted(member));
         for member in boosted {
             if let Some(act) = self.take_boost_back(member, ledger) {
                 ledger.plan.acts.push(act);
@@ -157,6 +156,11 @@ impl<'a> Turn<'a> {
         candidates.sort_by(|a, b| a.priority.before(&b.priority));
         candidates.sort_by_key(|candidate| candidate.why != Why::QuickOom);
         candidates
+    }
+
+    /// Whether the pod has its startup boost. Such a pod is not sized until the boost is over.
+    fn is_boosted(&self, member: &Member) -> bool {
+        self.context.settings.startup_boost && boost::is_asked_for(self.spec) && boost::is_boosted(member.running)
     }
 
     fn group(&self, member: &Member) -> Option<&Group> {

@@ -1,13 +1,16 @@
 //! Which of an autoscaler's pods wait for room on their nodes, and which could make room by moving.
 
-use api::vpa::EffectiveUpdateMode;
+use std::sync::Arc;
 
-use super::{Member, Turn};
+use api::vpa::EffectiveUpdateMode;
+use model::Recommendation;
+
+use super::{Context, Member, Turn};
 use crate::decide::ledger::Ledger;
 use crate::decide::make_room::{Cramped, Neighbour};
 use crate::decide::priority::Priority;
 use crate::decide::resizing::Resizing;
-use crate::decide::size;
+use crate::decide::{requirements, size};
 
 impl<'a> Turn<'a> {
     /// Puts down the pods that wait for room, and those that could make it.
@@ -15,25 +18,48 @@ impl<'a> Turn<'a> {
         let first = ledger.groups.len();
         let evicts = matches!(self.mode, EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate);
         for member in members {
-            let Member { pod, running, standing, group, pending } = member;
+            let Member { pod, running, standing, group, pending: _ } = member;
             let (autoscaler, group) = (self.autoscaler.key.clone(), group.map(|index| first + index));
+            let recommendation = Arc::clone(&self.recommendation);
+            let own = size::own_recommendation(&self.recommendation, running, self.spec, &self.limits);
             let resizing = Resizing::of(running);
             if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
                 ledger.cramped.push(Cramped {
                     autoscaler,
+                    recommendation,
                     pod,
                     running,
                     standing: *standing,
                     group,
                     fits_empty_node: resizing == Resizing::Deferred,
-                    may_move: evicts && pending.is_none(),
+                    may_move: evicts && self.lets_go(member, &own),
                 });
-            } else if let (true, Some(group), None) = (evicts && self.has_recommendation, group, pending) {
-                let own = size::own_recommendation(&self.recommendation, running, self.spec, &self.limits);
+            } else if let Some(group) = group
+                && evicts
+                && self.may_evict(member)
+                && self.lets_go(member, &own)
+            {
                 let shrinks = !Priority::of(running, &own).scale_up;
-                ledger.neighbours.push(Neighbour { autoscaler, pod, running, standing: *standing, group, shrinks });
+                ledger.neighbours.push(Neighbour {
+                    autoscaler,
+                    recommendation,
+                    pod,
+                    running,
+                    standing: *standing,
+                    group,
+                    shrinks,
+                });
             }
         }
         ledger.groups.extend(self.groups);
+    }
+
+    /// Whether the pod's own VPA object lets it be evicted for another pod.
+    fn lets_go(&self, member: &Member, own: &Recommendation) -> bool {
+        let Context { memory, now, .. } = self.context;
+        member.pending.is_none()
+            && !self.is_boosted(member)
+            && requirements::admit(member.running, own, self.spec)
+            && memory.in_vain_for(&self.autoscaler.key, &member.pod.uid, &self.recommendation, now).is_none()
     }
 }
