@@ -68,6 +68,11 @@ pub struct ChoiceArgs {
     /// A container that is killed for want of memory within this time of its start makes its pod a candidate.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub evict_after_oom_threshold: GoDuration,
+    /// Pods are changed only when their VPA object, and the limit ranges, quotas and disruption budgets of its namespace,
+    /// have been unchanged for this long, so that all of a manifest is there. Changes in a row delay pods by at most six times as
+    /// much. Quick OOM kills and startup boosts that are over do not wait. Zero turns it off.
+    #[arg(long, default_value = "10s", value_name = "DURATION")]
+    pub settling_time: GoDuration,
     /// Resizes that restart no container need no room in the budget.
     #[arg(long)]
     pub in_place_skip_disruption_budget: bool,
@@ -142,6 +147,7 @@ impl ChoiceArgs {
             pod_update_threshold,
             in_recommendation_bounds_eviction_lifetime_threshold,
             evict_after_oom_threshold,
+            settling_time,
             in_place_skip_disruption_budget,
             make_room,
             feature_gates,
@@ -153,6 +159,7 @@ impl ChoiceArgs {
             update_threshold: pod_update_threshold,
             lifetime_within_bounds: in_recommendation_bounds_eviction_lifetime_threshold.0,
             quick_oom: evict_after_oom_threshold.0,
+            settling: settling_time.0,
             in_place_skips_budget: in_place_skip_disruption_budget,
             make_room,
             in_place: gates.enabled(IN_PLACE),
@@ -242,6 +249,7 @@ mod tests {
             settings.lifetime_within_bounds = Duration::from_hours(1);
         });
         check("--evict-after-oom-threshold=1m", |settings| settings.quick_oom = Duration::from_mins(1));
+        check("--settling-time=0s", |settings| settings.settling = Duration::ZERO);
         check("--in-place-skip-disruption-budget", |settings| settings.in_place_skips_budget = true);
         check("--feature-gates=InPlace=true", |settings| settings.in_place = true);
         check("--feature-gates=CPUStartupBoost=true", |settings| settings.startup_boost = true);

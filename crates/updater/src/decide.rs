@@ -6,7 +6,7 @@
 //! * `group.rs`, `budgets.rs`: how many may be away at a time
 //! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is resized where it runs
 //! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
-//! * `hold.rs`, `window.rs`: when pods are left alone
+//! * `hold.rs`, `window.rs`, `settling.rs`: when pods are left alone
 //! * `make_room.rs`: whose room a pod gets that its node has none for
 //! * `memory.rs`: what is on its way and not seen yet, and what was refused
 //! * `act.rs`: what comes out
@@ -32,6 +32,7 @@ mod resize_patch;
 mod resizing;
 mod revert;
 mod settings;
+mod settling;
 mod size;
 #[cfg(test)]
 mod tests;

@@ -53,6 +53,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
             .autoscalers()
             .scales()
             .limit_ranges()
+            .quotas()
             .disruption_budgets()
             .namespaces()
             .nodes();

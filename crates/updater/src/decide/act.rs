@@ -134,6 +134,8 @@ pub enum SkipReason {
     BackingOff,
     /// Evicted for the same, it came back as it was; it is tried again later.
     InVain,
+    /// Its autoscaler, or what its namespace demands, was changed a short time ago, and more may follow.
+    Settling,
     /// The owner's conditions on evictions do not hold.
     Requirements,
     /// Its node can never hold that, as an earlier attempt showed, there or on another node that has as much.

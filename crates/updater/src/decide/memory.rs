@@ -16,6 +16,7 @@ use super::group::Disruption;
 use super::hold::Windows;
 use super::moment::Moment;
 use super::resizing::Resizing;
+use super::settling::Settling;
 
 /// After how long without an answer an act is taken not to have happened, when the pod is still there.
 const UNKNOWN_SETTLES: Duration = Duration::from_mins(2);
@@ -52,6 +53,8 @@ pub struct Memory {
     evicted: HashMap<ObjectKey, Evicted>,
     /// What was found out of maintenance windows.
     pub(super) windows: Windows,
+    /// What changed a short time ago.
+    pub(super) settling: Settling,
 }
 
 /// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began were made while it stood.
@@ -252,6 +255,7 @@ impl Memory {
             infeasible_shapes: std::mem::take(&mut self.infeasible_shapes),
             evicted: std::mem::take(&mut self.evicted),
             windows: std::mem::take(&mut self.windows).next(),
+            settling: std::mem::take(&mut self.settling),
             ..Self::default()
         };
         for (pod, running) in live {

@@ -21,6 +21,7 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
         Some((pod.as_ref(), running))
     });
     memory.observe(live, now);
+    memory.settling.look(scene.view, settings.settling, now);
     memory.keep_autoscalers(|key| scene.view.autoscalers.get(key).is_some());
     if scene.halt.is_some() {
         return Plan::default();

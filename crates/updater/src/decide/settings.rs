@@ -22,6 +22,9 @@ pub struct Settings {
     pub quick_oom: Duration,
     /// For how long such a kill counts; upstream: for ever.
     pub quick_oom_counts_for: Option<Duration>,
+    /// Pods wait for this long after a change of their autoscaler, or of the limit ranges, quotas and disruption budgets of its
+    /// namespace; upstream: no time (`--settling-time`).
+    pub settling: Duration,
     /// Resizes that restart nothing need no budget (`--in-place-skip-disruption-budget`).
     pub in_place_skips_budget: bool,
     /// What is done for pods that their nodes have no room for.
@@ -55,6 +58,7 @@ impl Default for Settings {
             lifetime_within_bounds: Duration::from_hours(12),
             quick_oom: Duration::from_mins(10),
             quick_oom_counts_for: Some(Duration::from_hours(12)),
+            settling: Duration::from_secs(10),
             in_place_skips_budget: false,
             make_room: MakeRoom::Off,
             in_place: false,

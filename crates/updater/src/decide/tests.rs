@@ -3,6 +3,7 @@
 mod chaos;
 mod in_place;
 mod oom;
+mod settling;
 mod vectors;
 mod world;
 

@@ -43,6 +43,8 @@ pub(super) struct Turn<'a> {
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
     limits: NamespaceLimits,
+    /// How long its pods still wait after a change.
+    settles_in: Option<Duration>,
     groups: Vec<Group>,
 }
 
@@ -77,7 +79,18 @@ impl<'a> Turn<'a> {
             let recommendation = recommendation.unwrap_or_default();
             let Members { groups, members } = of(context, matched, mode);
             let limits = context.scene.view.namespace_limits(&autoscaler.key.namespace);
-            let mut turn = Self { context, autoscaler, spec, mode, recommendation, has_recommendation, limits, groups };
+            let settles_in = context.memory.settling.left(&autoscaler.key, context.now);
+            let mut turn = Self {
+                context,
+                autoscaler,
+                spec,
+                mode,
+                recommendation,
+                has_recommendation,
+                limits,
+                settles_in,
+                groups,
+            };
             turn.act(&members, &mut tally, ledger);
             if context.settings.make_room != MakeRoom::Off {
                 turn.enter_neighbours(&members, ledger);
@@ -146,6 +159,11 @@ impl<'a> Turn<'a> {
                     return None;
                 }
                 let candidate = Candidate { member, priority, why };
+                if let Some(left) = self.settles_in.filter(|_| why != Why::QuickOom) {
+                    ledger.wake_in(left);
+                    self.enter(&candidate, Err(SkipReason::Settling), ledger);
+                    return None;
+                }
                 if !requirements::admit(member.running, &own, self.spec) {
                     self.enter(&candidate, Err(SkipReason::Requirements), ledger);
                     return None;

@@ -22,6 +22,7 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::SeveralBudgets => "several_budgets",
         SkipReason::BackingOff => "backing_off",
         SkipReason::InVain => "in_vain",
+        SkipReason::Settling => "settling",
         SkipReason::Requirements => "requirements",
         SkipReason::KnownInfeasible => "known_infeasible",
         SkipReason::AlreadyAsked => "already_asked",

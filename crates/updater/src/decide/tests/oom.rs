@@ -9,7 +9,7 @@ use super::super::act::{SkipReason, Why};
 use super::world::World;
 use super::{ACCEPTED, carry_out, evicted};
 
-fn killed(pod: &mut Value) {
+pub(super) fn killed(pod: &mut Value) {
     pod["status"]["containerStatuses"] = json!([{
         "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
         "lastState": {"terminated": {

@@ -119,6 +119,11 @@ impl World {
         });
     }
 
+    pub(super) fn made_at(&mut self, name: &str, time: &str) {
+        let time = serde_json::from_value(json!(time)).expect("a time");
+        self.change_autoscaler(name, |autoscaler| autoscaler.object.metadata.creation_timestamp = Some(time));
+    }
+
     /// The same target with another lower bound.
     pub(super) fn bound(&mut self, name: &str, cpu: &str) {
         self.change_autoscaler(name, |autoscaler| {

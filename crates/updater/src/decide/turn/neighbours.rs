@@ -13,8 +13,11 @@ use crate::decide::resizing::Resizing;
 use crate::decide::{requirements, size};
 
 impl<'a> Turn<'a> {
-    /// Puts down the pods that wait for room, and those that could make it.
+    /// Puts down the pods that wait for room, and those that could make it. Neither counts while something was just changed.
     pub(super) fn enter_neighbours(self, members: &[Member<'a>], ledger: &mut Ledger<'a>) {
+        if self.settles_in.is_some() {
+            return;
+        }
         let first = ledger.groups.len();
         let evicts = matches!(self.mode, EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate);
         for member in members {
