@@ -46,7 +46,7 @@ use std::time::Duration;
 use cluster::{ObjectKey, View};
 use model::Recommendation;
 
-pub use act::{Act, Attempt, Outcome, Shape, Skip, SkipReason, What, Why};
+pub use act::{Act, Attempt, Outcome, QuickOomKill, Shape, Skip, SkipReason, What, Why};
 pub use group::Disruption;
 pub use hold::{Held, Hold};
 pub use make_room::{Room, Way};

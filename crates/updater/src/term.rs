@@ -298,6 +298,11 @@ impl Term {
     fn go(&mut self, act: Act) {
         self.memory.begin(&act, self.moment());
         let autoscaler = self.senses.view.borrow().autoscalers.get(&act.autoscaler).cloned();
+        if let (Some(kill), Some(autoscaler)) = (&act.oom_kill, &autoscaler) {
+            for news in News::oom_killed(&act, kill, autoscaler) {
+                self.tell.events.tell(news);
+            }
+        }
         let writer = self.writer.clone();
         self.running.spawn(async move {
             let outcome = writer.carry_out(&act).await;

@@ -5,9 +5,10 @@ use cluster::{Autoscaler, ObjectKey};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
+use model::Quantity;
 use tokio::sync::mpsc;
 
-use crate::decide::{Room, Way};
+use crate::decide::{Act, QuickOomKill, Room, Way, What};
 
 /// Upstream's source component.
 const CONTROLLER: &str = "vpa-updater";
@@ -33,6 +34,24 @@ impl News {
             Self::normal(pod_reference(pod, uid), "EvictedByVPA", "Evict", note.to_owned()),
             Self::normal(autoscaler.reference(), "EvictedPod", "Evict", of_autoscaler),
         ]
+    }
+
+    /// A container was OOM killed soon after its start, and its pod is evicted or resized for that.
+    pub(crate) fn oom_killed(act: &Act, kill: &QuickOomKill, autoscaler: &Autoscaler) -> [Self; 2] {
+        let QuickOomKill { container, ran_for, request, limit, target } = kill;
+        let amount = |quantity: &Option<Quantity>| quantity.as_ref().map_or("none".to_owned(), Quantity::to_string);
+        let (action, verb) = if act.what == What::Evict { ("Evict", "evicts") } else { ("Resize", "resizes") };
+        let note = format!(
+            "Container {container} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
+             VPA Updater {verb} the Pod; the new memory request is {}.",
+            act.pod.name,
+            ran_for.as_secs(),
+            amount(request),
+            amount(limit),
+            amount(target),
+        );
+        [pod_reference(&act.pod, &act.pod_uid), autoscaler.reference()]
+            .map(|about| Self { kind: EventType::Warning, ..Self::normal(about, "OOMKilled", action, note.clone()) })
     }
 
     /// A pod was resized where it runs.
@@ -116,5 +135,52 @@ impl Events {
         if self.0.try_send(news).is_err() {
             tracing::debug!("too many events wait; one was dropped");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::decide::{Disruption, Why};
+
+    #[test]
+    fn an_oom_kill_is_told_with_its_numbers_on_the_pod_and_its_vpa_object() {
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"namespace": "shop", "name": "web", "uid": "uid-web"},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        });
+        let key = ObjectKey::new("shop", "web");
+        let autoscaler = Autoscaler { key: key.clone(), object: api::vpa::parse(object).expect("an autoscaler") };
+        let kill = QuickOomKill {
+            container: "app".to_owned(),
+            ran_for: Duration::from_millis(29_500),
+            request: "100Mi".parse().ok(),
+            limit: None,
+            target: "300Mi".parse().ok(),
+        };
+        let act = Act {
+            autoscaler: key,
+            pod: ObjectKey::new("shop", "web-0"),
+            pod_uid: "uid-0".to_owned(),
+            what: What::Evict,
+            why: Why::QuickOom,
+            recommendation: Arc::default(),
+            disruption: Disruption::Eviction,
+            oom_kill: Some(kill.clone()),
+        };
+        let [pod, object] = News::oom_killed(&act, &kill, &autoscaler);
+        assert_eq!((pod.about.uid.as_deref(), object.about.uid.as_deref()), (Some("uid-0"), Some("uid-web")));
+        assert_eq!((&pod.note, pod.reason, pod.action), (&object.note, "OOMKilled", "Evict"));
+        assert_eq!(
+            pod.note,
+            "Container app of Pod web-0 was OOM killed 29s after its start (memory request: 100Mi, limit: none). \
+             VPA Updater evicts the Pod; the new memory request is 300Mi."
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cluster::ObjectKey;
 use json_patch::Patch;
-use model::{Cpu, Memory, Recommendation};
+use model::{Cpu, Memory, Quantity, Recommendation};
 
 use super::group::Disruption;
 use super::resize_patch::Annotations;
@@ -27,6 +27,23 @@ pub struct Act {
     pub recommendation: Arc<Recommendation>,
     /// What the pod's workload loses by it.
     pub disruption: Disruption,
+    /// The OOM kill that it answers, where it does.
+    pub oom_kill: Option<QuickOomKill>,
+}
+
+/// A container that was OOM killed soon after its start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuickOomKill {
+    /// Its name.
+    pub container: String,
+    /// The time from its start to its end.
+    pub ran_for: Duration,
+    /// Its memory request.
+    pub request: Option<Quantity>,
+    /// Its memory limit.
+    pub limit: Option<Quantity>,
+    /// The recommended memory request, within what its pod may have.
+    pub target: Option<Quantity>,
 }
 
 /// What is to be done.
@@ -132,6 +149,8 @@ pub enum SkipReason {
     SeveralBudgets,
     /// An earlier attempt was refused; it is tried again later.
     BackingOff,
+    /// It was OOM killed less than a second ago: others are to see that in its status first.
+    RecentOomKill,
     /// Evicted for the same, it came back as it was; it is tried again later.
     InVain,
     /// Its autoscaler, or what its namespace demands, was changed a short time ago, and more may follow.

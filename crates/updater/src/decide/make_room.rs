@@ -235,6 +235,7 @@ impl Leaver<'_> {
             why: Why::MakeRoom,
             recommendation: self.recommendation,
             disruption: Disruption::Eviction,
+            oom_kill: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::{ObjectKey, Pod, Running};
+use jiff::Timestamp;
 use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation};
 
@@ -15,6 +16,7 @@ use super::act::{Act, Attempt, Outcome, Shape, What};
 use super::group::Disruption;
 use super::hold::Windows;
 use super::moment::Moment;
+use super::priority;
 use super::resizing::Resizing;
 use super::settling::Settling;
 
@@ -34,6 +36,9 @@ const VAIN_PAUSE: Duration = Duration::from_secs(1);
 /// How long at most.
 const LONGEST_VAIN_PAUSE: Duration = Duration::from_hours(1);
 
+/// How long the status of an OOM kill is there for others to see before its pod is evicted: clients that poll would miss it.
+const OOM_KILL_SHOWS: Duration = Duration::from_secs(1);
+
 /// What is remembered, by the pods' unique identifiers.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
@@ -49,6 +54,8 @@ pub struct Memory {
     refused: HashMap<String, (Patch, Duration)>,
     /// When pods were first seen.
     first_seen: HashMap<String, Duration>,
+    /// The end of each pod's last OOM kill, and when its status was first seen.
+    oom_kills: HashMap<String, (Timestamp, Duration)>,
     /// The evictions on behalf of autoscalers.
     evicted: HashMap<ObjectKey, Evicted>,
     /// What was found out of maintenance windows.
@@ -266,6 +273,10 @@ impl Memory {
             {
                 kept.flights.insert(uid, flight);
             }
+            if let Some(at) = last_oom_kill(pod) {
+                let known = self.oom_kills.remove(&pod.uid).filter(|(known, _)| *known == at);
+                kept.oom_kills.insert(pod.uid.clone(), known.unwrap_or((at, now.steady)));
+            }
             if Resizing::of(running) != Resizing::No {
                 let since = self.resizing_since.get(&pod.uid).copied().unwrap_or(now.steady);
                 kept.resizing_since.insert(pod.uid.clone(), since);
@@ -275,6 +286,13 @@ impl Memory {
             keep(&mut kept.refused, &mut self.refused, &pod.uid);
         }
         *self = kept;
+    }
+
+    /// How long the status of a pod's last OOM kill is still to be there for others to see.
+    pub(super) fn oom_kill_shows_for(&self, uid: &str, now: Moment) -> Option<Duration> {
+        let (_, seen) = self.oom_kills.get(uid)?;
+        let left = seen.saturating_add(OOM_KILL_SHOWS).checked_sub(now.steady)?;
+        (!left.is_zero()).then_some(left)
     }
 
     /// What is under way for a pod.
@@ -310,6 +328,11 @@ fn keep<T>(kept: &mut HashMap<String, T>, all: &mut HashMap<String, T>, uid: &st
     if let Some((uid, value)) = all.remove_entry(uid) {
         kept.insert(uid, value);
     }
+}
+
+/// The end of the pod's last OOM kill.
+fn last_oom_kill(pod: &Pod) -> Option<Timestamp> {
+    pod.containers.iter().filter_map(priority::last_oom_kill).filter_map(|killed| killed.finished_at).max()
 }
 
 /// Whether pods would get the same. Bounds move with time, although nothing else is recommended.

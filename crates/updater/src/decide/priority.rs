@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use api::vpa::{ContainerScalingMode, VerticalPodAutoscalerSpec};
-use cluster::{Pod, Running};
+use cluster::{Container, Pod, Running, Termination};
 use model::{ContainerRecommendation, Recommendation, ResourceName};
 
 use super::moment::Moment;
@@ -91,30 +91,30 @@ impl Priority {
     }
 }
 
-/// Whether a container of the pod was killed for want of memory soon after it had started.
-pub(super) fn had_quick_oom(
-    pod: &Pod,
+/// A container of the pod that was OOM killed soon after it had started, and how long it had run.
+pub(super) fn quick_oom<'a>(
+    pod: &'a Pod,
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
     settings: &Settings,
     now: Moment,
-) -> bool {
+) -> Option<(&'a str, Duration)> {
     let own = spec.update_policy.as_ref().and_then(|policy| policy.evict_after_oom_seconds);
     let own = own.filter(|_| settings.per_autoscaler).and_then(|seconds| u64::try_from(seconds).ok());
     let threshold = own.map_or(settings.quick_oom, Duration::from_secs);
     let observed = Observed::of(running);
-    pod.containers.iter().any(|container| {
+    pod.containers.iter().find_map(|container| {
         let policy = spec.container_policy(&container.name);
         let is_off = policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off);
-        let killed = container.status.as_ref().and_then(|status| status.last_termination.as_ref());
-        let Some(killed) =
-            killed.filter(|killed| !is_off && observed.includes(&container.name) && killed.reason == OOM_KILLED)
-        else {
-            return false;
-        };
-        let (Some(began), Some(ended)) = (killed.started_at, killed.finished_at) else { return false };
+        let killed = last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
+        let (began, ended) = (killed.started_at?, killed.finished_at?);
         let counts = settings.quick_oom_counts_for.is_none_or(|counts| now.since(ended) <= counts);
-        let lived = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
-        counts && lived < threshold
+        let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
+        (counts && ran_for < threshold).then_some((container.name.as_str(), ran_for))
     })
+}
+
+/// How a container ended before, if that was an OOM kill.
+pub(super) fn last_oom_kill(container: &Container) -> Option<&Termination> {
+    container.status.as_ref()?.last_termination.as_ref().filter(|last| last.reason == OOM_KILLED)
 }

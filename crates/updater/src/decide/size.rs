@@ -2,10 +2,15 @@
 //!
 //! The mathematics are in `sizing`; this joins the pod, the policy and the namespace.
 
+use std::time::Duration;
+
 use api::vpa::VerticalPodAutoscalerSpec;
 use cluster::{Running, Specified};
-use model::{NamespaceLimits, Recommendation, ResourceList};
+use model::{NamespaceLimits, Recommendation, ResourceList, ResourceName};
 use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
+
+use super::act::QuickOomKill;
+use super::priority::recommended;
 
 static NOTHING: ResourceList = ResourceList::new();
 
@@ -45,6 +50,19 @@ pub(super) fn sizes(
     match recommendation {
         Some(recommendation) => pod_sizes(&Target::all(recommendation), &containers(running, spec), namespace),
         None => vec![ContainerSize::default(); running.containers.len()],
+    }
+}
+
+/// The OOM kill of a container, with its memory and what it is to get.
+pub(super) fn oom_kill(container: &str, ran_for: Duration, running: &Running, own: &Recommendation) -> QuickOomKill {
+    let memory = |list: Option<&ResourceList>| list.and_then(|list| list.get(&ResourceName::Memory)).cloned();
+    let specified = running.containers.iter().find(|specified| specified.name == container);
+    QuickOomKill {
+        container: container.to_owned(),
+        ran_for,
+        request: memory(specified.and_then(requests)),
+        limit: memory(specified.and_then(limits)),
+        target: memory(recommended(own, container).map(|recommended| &recommended.target)),
     }
 }
 

@@ -12,7 +12,7 @@ use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use cluster::Autoscaler;
 use model::{NamespaceLimits, Recommendation};
 
-use super::act::{Act, Skip, SkipReason, What, Why};
+use super::act::{Act, QuickOomKill, Skip, SkipReason, What, Why};
 use super::group::{Disruption, Group, Standing};
 use super::hold::{Held, Hold};
 use super::ledger::Ledger;
@@ -20,7 +20,7 @@ use super::matching::Matched;
 use super::members::{Member, Members, members};
 use super::memory::Memory;
 use super::moment::Moment;
-use super::priority::{Priority, had_quick_oom};
+use super::priority::{Priority, quick_oom};
 use super::settings::{MakeRoom, Settings};
 use super::{Scene, Tally, boost, requirements, size};
 
@@ -53,6 +53,7 @@ struct Candidate<'a> {
     member: &'a Member<'a>,
     priority: Priority,
     why: Why,
+    oom_kill: Option<QuickOomKill>,
 }
 
 impl<'a> Turn<'a> {
@@ -149,16 +150,18 @@ impl<'a> Turn<'a> {
             .filter_map(|member| {
                 let own = size::own_recommendation(&self.recommendation, member.running, self.spec, &self.limits);
                 let priority = Priority::of(member.running, &own);
-                let quick_oom = had_quick_oom(member.pod, member.running, self.spec, settings, now);
+                let quick_oom = quick_oom(member.pod, member.running, self.spec, settings, now);
                 let why = match (quick_oom, priority.outside) {
-                    (true, _) => Why::QuickOom,
-                    (false, true) => Why::OutsideBounds,
-                    (false, false) => Why::Drift,
+                    (Some(_), _) => Why::QuickOom,
+                    (None, true) => Why::OutsideBounds,
+                    (None, false) => Why::Drift,
                 };
-                if !priority.is_enough(member.pod, quick_oom, settings, now) {
+                if !priority.is_enough(member.pod, quick_oom.is_some(), settings, now) {
                     return None;
                 }
-                let candidate = Candidate { member, priority, why };
+                let oom_kill =
+                    quick_oom.map(|(container, ran_for)| size::oom_kill(container, ran_for, member.running, &own));
+                let candidate = Candidate { member, priority, why, oom_kill };
                 if let Some(left) = self.settles_in.filter(|_| why != Why::QuickOom) {
                     ledger.wake_in(left);
                     self.enter(&candidate, Err(SkipReason::Settling), ledger);
@@ -224,6 +227,7 @@ impl<'a> Turn<'a> {
             why,
             recommendation: Arc::clone(&self.recommendation),
             disruption,
+            oom_kill: None,
         }
     }
 }

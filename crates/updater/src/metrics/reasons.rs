@@ -21,6 +21,7 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::DisruptionBudget => "disruption_budget",
         SkipReason::SeveralBudgets => "several_budgets",
         SkipReason::BackingOff => "backing_off",
+        SkipReason::RecentOomKill => "recent_oom_kill",
         SkipReason::InVain => "in_vain",
         SkipReason::Settling => "settling",
         SkipReason::Requirements => "requirements",

@@ -27,6 +27,7 @@ fn eviction() -> Act {
         why: Why::Drift,
         recommendation: Arc::default(),
         disruption: Disruption::Eviction,
+        oom_kill: None,
     }
 }
 

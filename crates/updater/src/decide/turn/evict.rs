@@ -32,8 +32,14 @@ impl Turn<'_> {
                 ledger.wake_in(left);
                 return Err(SkipReason::InVain);
             }
+            let shows_for = candidate.oom_kill.as_ref().and_then(|_| memory.oom_kill_shows_for(&pod.uid, now));
+            if let Some(left) = shows_for {
+                ledger.wake_in(left);
+                return Err(SkipReason::RecentOomKill);
+            }
             self.spend(candidate.member, Disruption::Eviction, ledger)?;
         }
-        Ok(self.act_on(candidate.member, What::Evict, candidate.why, Disruption::Eviction))
+        let act = self.act_on(candidate.member, What::Evict, candidate.why, Disruption::Eviction);
+        Ok(Act { oom_kill: candidate.oom_kill.clone(), ..act })
     }
 }

@@ -111,7 +111,8 @@ impl Turn<'_> {
             annotate.insert(revert::RESIZED_FROM.to_owned(), Some(note));
         }
         let what = What::Resize { resize: patch, annotate, attempt: self.attempt(member.running) };
-        Ok(self.act_on(member, what, candidate.why, resize.disruption))
+        let act = self.act_on(member, what, candidate.why, resize.disruption);
+        Ok(Act { oom_kill: candidate.oom_kill.clone(), ..act })
     }
 
     /// Why a resize would not work.

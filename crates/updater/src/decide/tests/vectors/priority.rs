@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::super::memory::is_any_lower;
-use super::super::super::priority::{Priority, had_quick_oom};
+use super::super::super::priority::{Priority, quick_oom};
 use super::super::super::settings::Settings;
 use super::super::super::{requirements, size};
 use super::{Attempts, at, autoscaler, limits, pod, recommendation, running};
@@ -68,7 +68,7 @@ fn vectors_priority() {
         for pod in case.pods.into_iter().map(pod) {
             let own = size::own_recommendation(&recommendation, running(&pod), &autoscaler.spec, &limits);
             let priority = Priority::of(running(&pod), &own);
-            let quick_oom = had_quick_oom(&pod, running(&pod), &autoscaler.spec, &settings, at(case.now));
+            let quick_oom = quick_oom(&pod, running(&pod), &autoscaler.spec, &settings, at(case.now)).is_some();
             let attempt = attempts.get(&pod.uid).filter(|_| in_place && settings.in_place);
             let known = attempt.is_some_and(|attempt| !is_any_lower(&own, attempt));
             let is_accepted = !known && priority.is_enough(&pod, quick_oom, &settings, at(case.now));
