@@ -76,6 +76,9 @@ pub struct ChoiceArgs {
     /// Resizes that restart no container need no room in the budget.
     #[arg(long)]
     pub in_place_skip_disruption_budget: bool,
+    /// Size native sidecars too, which are init containers that restart always. The webhook needs the same flag.
+    #[arg(long)]
+    pub native_sidecars: bool,
     /// What is done where a node has no room for a resize: nothing, events that say what would be done, or the eviction of
     /// neighbours that cost the least, or of the pod itself.
     #[arg(long, value_enum, default_value_t = MakeRoom::Off)]
@@ -149,6 +152,7 @@ impl ChoiceArgs {
             evict_after_oom_threshold,
             settling_time,
             in_place_skip_disruption_budget,
+            native_sidecars,
             make_room,
             feature_gates,
         } = self;
@@ -161,6 +165,7 @@ impl ChoiceArgs {
             quick_oom: evict_after_oom_threshold.0,
             settling: settling_time.0,
             in_place_skips_budget: in_place_skip_disruption_budget,
+            native_sidecars,
             make_room,
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(STARTUP_BOOST),
@@ -251,6 +256,7 @@ mod tests {
         check("--evict-after-oom-threshold=1m", |settings| settings.quick_oom = Duration::from_mins(1));
         check("--settling-time=0s", |settings| settings.settling = Duration::ZERO);
         check("--in-place-skip-disruption-budget", |settings| settings.in_place_skips_budget = true);
+        check("--native-sidecars", |settings| settings.native_sidecars = true);
         check("--feature-gates=InPlace=true", |settings| settings.in_place = true);
         check("--feature-gates=CPUStartupBoost=true", |settings| settings.startup_boost = true);
         check("--feature-gates=PerVPAConfig=true", |settings| settings.per_autoscaler = true);

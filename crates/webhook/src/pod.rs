@@ -68,7 +68,7 @@ pub(crate) fn patch(
     if let Some(text) = updates.text() {
         patch.annotation(UPDATES, text);
     }
-    let names: Vec<&str> = pod.spec.containers.iter().map(|container| &*container.name).collect();
+    let names: Vec<&str> = containers.iter().map(|sized| &*sized.container.name).collect();
     patch.annotation(OBSERVED_CONTAINERS, &names.join(", "));
     Ok(patch)
 }

@@ -11,6 +11,7 @@ use cluster::Running;
 use super::group::{Disruption, Group, Standing};
 use super::resizing::Resizing;
 use super::settings::Settings;
+use super::size::sized;
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,5 +83,5 @@ pub(super) fn may_evict(group: Option<&Group>, standing: Standing, running: &Run
 
 /// Whether any resize might restart a container.
 pub(super) fn may_restart(running: &Running) -> bool {
-    running.containers.iter().any(|container| !container.restarts_for.is_empty())
+    sized(running, true).any(|container| !container.restarts_for.is_empty())
 }

@@ -17,6 +17,7 @@ use super::ledger::Ledger;
 use super::memory::Memory;
 use super::moment::Moment;
 use super::settings::MakeRoom;
+use super::size::sized;
 
 /// The most neighbours that one pod is worth.
 const MOST: usize = 8;
@@ -253,7 +254,7 @@ fn need(cramped: &Cramped, view: &View, memory: &Memory, taken: &BTreeSet<String
     };
     let others = view.pods.iter().filter(|pod| stays(pod));
     let used = others.fold(Amount::default(), |sum, pod| sum.plus(Amount::of(pod.asked())));
-    let wants = cramped.running.containers.iter().filter_map(|container| container.requests.as_ref());
+    let wants = sized(cramped.running, true).filter_map(|container| container.requests.as_ref());
     let wants = wants.fold(Amount::default(), |sum, requests| {
         let cpu = requests.cpu().map_or(0, model::Cpu::millicores);
         sum.plus(Amount { cpu, memory: requests.memory().map_or(0, model::Memory::bytes) })

@@ -10,6 +10,7 @@ use super::group::{Disruption, Group, Standing, required_replicas};
 use super::matching::Matched;
 use super::memory::{Memory, Pending};
 use super::settings::Settings;
+use super::size::sized;
 
 /// A pod of an autoscaler.
 #[derive(Clone)]
@@ -125,7 +126,7 @@ fn awaits_restart(running: &Running) -> bool {
     let is_seen = running.observed_generation >= running.generation;
     let is_over = is_seen && !running.resizes.iter().any(|condition| condition.holds);
     !is_over
-        && running.containers.iter().any(|container| {
+        && sized(running, true).any(|container| {
             let Some([requests, limits]) = &container.reported else { return false };
             container.restarts_for.iter().any(|name| {
                 let asked = |list: &Option<model::ResourceList>| list.as_ref().and_then(|list| list.get(name)).cloned();

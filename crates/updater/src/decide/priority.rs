@@ -13,7 +13,7 @@ use model::{ContainerRecommendation, Recommendation, ResourceName};
 use super::moment::Moment;
 use super::observed::Observed;
 use super::settings::Settings;
-use super::size::requests;
+use super::size::{requests, sized};
 
 /// The word of the kubelet for a kill for want of memory.
 pub(super) const OOM_KILLED: &str = "OOMKilled";
@@ -36,11 +36,11 @@ pub(super) fn recommended<'a>(recommendation: &'a Recommendation, name: &str) ->
 
 impl Priority {
     /// The priority of a pod, given its own recommendation.
-    pub(super) fn of(running: &Running, recommendation: &Recommendation) -> Self {
+    pub(super) fn of(running: &Running, recommendation: &Recommendation, native_sidecars: bool) -> Self {
         let observed = Observed::of(running);
         let mut sums: Vec<(&ResourceName, i64, i64)> = Vec::new();
         let mut priority = Self::default();
-        for container in running.containers.iter().filter(|container| observed.includes(&container.name)) {
+        for container in sized(running, native_sidecars).filter(|container| observed.includes(&container.name)) {
             let Some(recommended) = recommended(recommendation, &container.name) else { continue };
             for (name, target) in recommended.target.iter() {
                 let request = requests(container).and_then(|requests| requests.get(name));

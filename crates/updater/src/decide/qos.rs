@@ -2,10 +2,11 @@
 //!
 //! Source: `pkg/apis/core/v1/helper/qos` of Kubernetes.
 
-use cluster::Running;
+use cluster::{Running, Specified};
 use model::{ResourceList, ResourceName};
 
 use super::resize_patch::Wanted;
+use super::size::sized;
 
 /// The classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,12 +16,13 @@ enum Class {
     BestEffort,
 }
 
-/// Whether the resize would change the class. What init containers ask for stays as it is, and counts.
+/// Whether the resize would change the class. What init containers ask for counts too.
 pub(super) fn would_change(running: &Running, wanted: &Wanted) -> bool {
-    let init = running.init_containers.iter().map(|container| [container.requests.clone(), container.limits.clone()]);
-    let before = running.containers.iter().map(|container| [container.requests.clone(), container.limits.clone()]);
-    let after = running.containers.iter().zip(wanted).map(|(container, size)| {
-        let Some(size) = size else { return [container.requests.clone(), container.limits.clone()] };
+    let asked = |container: &Specified| [container.requests.clone(), container.limits.clone()];
+    let init = running.init_containers.iter().filter(|container| !container.is_sidecar).map(asked);
+    let before = sized(running, true).map(asked);
+    let after = sized(running, true).enumerate().map(|(index, container)| {
+        let Some(size) = wanted.get(index).and_then(Option::as_ref) else { return asked(container) };
         [over(container.requests.as_ref(), &size.requests), over(container.limits.as_ref(), &size.limits)]
     });
     class(init.clone().chain(before)) != class(init.chain(after))
@@ -55,7 +57,6 @@ fn class(containers: impl Iterator<Item = [Option<ResourceList>; 2]>) -> Class {
 
 #[cfg(test)]
 mod tests {
-    use cluster::Specified;
     use sizing::ContainerSize;
 
     use super::*;

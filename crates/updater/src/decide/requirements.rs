@@ -8,12 +8,17 @@ use cluster::Running;
 use model::{Recommendation, ResourceList, ResourceName};
 
 use super::priority::recommended;
-use super::size::requests;
+use super::size::{requests, sized};
 
 /// Whether the pod may be changed: for at least one container all conditions hold, or nothing is asked for yet.
-pub(super) fn admit(running: &Running, recommendation: &Recommendation, spec: &VerticalPodAutoscalerSpec) -> bool {
+pub(super) fn admit(
+    running: &Running,
+    recommendation: &Recommendation,
+    spec: &VerticalPodAutoscalerSpec,
+    native_sidecars: bool,
+) -> bool {
     let Some(policy) = &spec.update_policy else { return true };
-    running.containers.iter().any(|container| {
+    sized(running, native_sidecars).any(|container| {
         let Some(recommended) = recommended(recommendation, &container.name) else { return false };
         let requests = requests(container);
         let asks = |name| requests.is_some_and(|requests| requests.get(&name).is_some());

@@ -14,11 +14,12 @@ use sizing::ContainerSize;
 
 use super::boost;
 use super::moment::Moment;
+use super::size::{places, sized};
 
 /// Says that the pod's size is not that of its creation.
 const UPDATED: &str = "vpaInPlaceUpdated";
 
-/// What each container of the specification is to ask for; none for those that stay as they are.
+/// What each sized container is to ask for, in their order; none for those that stay as they are.
 pub(super) type Wanted = Vec<Option<ContainerSize>>;
 
 /// Annotations to set, and with `None` to remove. Others of the pod stay.
@@ -44,16 +45,16 @@ pub(super) fn wanted(
         }
         (!is_off).then_some(size)
     };
-    running.containers.iter().zip(sizes).map(wanted).collect()
+    sized(running, true).zip(sizes).map(wanted).collect()
 }
 
 /// The patch of the subresource `resize`.
 pub(super) fn resize(running: &Running, wanted: &Wanted) -> Patch {
     let mut operations = Vec::new();
-    for (index, (container, size)) in running.containers.iter().zip(wanted).enumerate() {
+    for ((list, index), (container, size)) in places(running).zip(sized(running, true).zip(wanted)) {
         let Some(size) = size else { continue };
         let index = index.to_string();
-        let at = ["spec", "containers", &index, "resources"];
+        let at = ["spec", list, &index, "resources"];
         // The field is there where it has claims, and they stay.
         if container.requests.is_none() && container.limits.is_none() && !container.has_claims {
             operations.push(add(&at, json!({})));
@@ -88,7 +89,7 @@ pub(super) fn changes<'a>(
     running: &'a Running,
     wanted: &'a Wanted,
 ) -> impl Iterator<Item = (&'a Specified, &'a ResourceName, &'a Quantity)> {
-    let sized = running.containers.iter().zip(wanted).filter_map(|(container, size)| Some((container, size.as_ref()?)));
+    let sized = sized(running, true).zip(wanted).filter_map(|(container, size)| Some((container, size.as_ref()?)));
     sized.flat_map(|(container, size)| {
         let requests = differing(container.requests.as_ref(), &size.requests);
         let limits = differing(container.limits.as_ref(), &size.limits);

@@ -27,6 +27,8 @@ pub struct Settings {
     pub settling: Duration,
     /// Resizes that restart nothing need no budget (`--in-place-skip-disruption-budget`).
     pub in_place_skips_budget: bool,
+    /// Native sidecars are sized too, as the webhook does with the same flag (`--native-sidecars`).
+    pub native_sidecars: bool,
     /// What is done for pods that their nodes have no room for.
     pub make_room: MakeRoom,
     /// The feature gate `InPlace`.
@@ -60,6 +62,7 @@ impl Default for Settings {
             quick_oom_counts_for: Some(Duration::from_hours(12)),
             settling: Duration::from_secs(10),
             in_place_skips_budget: false,
+            native_sidecars: false,
             make_room: MakeRoom::Off,
             in_place: false,
             startup_boost: false,

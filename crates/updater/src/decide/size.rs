@@ -36,21 +36,38 @@ pub(super) fn own_recommendation(
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
     namespace: &NamespaceLimits,
+    native_sidecars: bool,
 ) -> Recommendation {
-    cap_for_pod(recommendation, &containers(running, spec), namespace).recommendation
+    let sized = sized(running, native_sidecars);
+    cap_for_pod(recommendation, &containers(sized, spec), namespace).recommendation
 }
 
-/// What each container would get, in the order of the specification; nothing where nothing is recommended.
+/// What each sized container would get, in the order of [`sized`]; nothing where nothing is recommended.
 pub(super) fn sizes(
     recommendation: Option<&Recommendation>,
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
     namespace: &NamespaceLimits,
+    native_sidecars: bool,
 ) -> Vec<ContainerSize> {
+    let sized = sized(running, native_sidecars);
     match recommendation {
-        Some(recommendation) => pod_sizes(&Target::all(recommendation), &containers(running, spec), namespace),
-        None => vec![ContainerSize::default(); running.containers.len()],
+        Some(recommendation) => pod_sizes(&Target::all(recommendation), &containers(sized, spec), namespace),
+        None => sized.map(|_| ContainerSize::default()).collect(),
     }
+}
+
+/// The containers that are sized: those of `spec.containers`, then native sidecars where these are sized too.
+pub(super) fn sized(running: &Running, native_sidecars: bool) -> impl Iterator<Item = &Specified> {
+    let sidecars = running.init_containers.iter().filter(move |container| native_sidecars && container.is_sidecar);
+    running.containers.iter().chain(sidecars)
+}
+
+/// Where [`sized`] containers with native sidecars are in the specification: the list, and the index in it.
+pub(super) fn places(running: &Running) -> impl Iterator<Item = (&'static str, usize)> {
+    let sidecars = running.init_containers.iter().enumerate().filter(|(_, container)| container.is_sidecar);
+    let sidecars = sidecars.map(|(index, _)| ("initContainers", index));
+    (0..running.containers.len()).map(|index| ("containers", index)).chain(sidecars)
 }
 
 /// The OOM kill of a container, with its memory and what it is to get.
@@ -66,12 +83,15 @@ pub(super) fn oom_kill(container: &str, ran_for: Duration, running: &Running, ow
     }
 }
 
-fn containers<'a>(running: &'a Running, spec: &'a VerticalPodAutoscalerSpec) -> Vec<PodContainer<'a>> {
+fn containers<'a>(
+    sized: impl Iterator<Item = &'a Specified>,
+    spec: &'a VerticalPodAutoscalerSpec,
+) -> Vec<PodContainer<'a>> {
     let container = |container: &'a Specified| PodContainer {
         name: &container.name,
         requests: requests(container).unwrap_or(&NOTHING),
         limits: limits(container).unwrap_or(&NOTHING),
         allowed: spec.allowed(&container.name),
     };
-    running.containers.iter().map(container).collect()
+    sized.map(container).collect()
 }

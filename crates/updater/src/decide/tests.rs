@@ -4,6 +4,7 @@ mod chaos;
 mod in_place;
 mod oom;
 mod settling;
+mod sidecars;
 mod vectors;
 mod world;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
-use cluster::Autoscaler;
+use cluster::{Autoscaler, Running};
 use model::{NamespaceLimits, Recommendation};
 
 use super::act::{Act, QuickOomKill, Skip, SkipReason, What, Why};
@@ -148,8 +148,8 @@ impl<'a> Turn<'a> {
         let Context { settings, now, .. } = self.context;
         let mut candidates: Vec<Candidate> = members
             .filter_map(|member| {
-                let own = size::own_recommendation(&self.recommendation, member.running, self.spec, &self.limits);
-                let priority = Priority::of(member.running, &own);
+                let own = self.own_recommendation(member.running);
+                let priority = Priority::of(member.running, &own, settings.native_sidecars);
                 let quick_oom = quick_oom(member.pod, member.running, self.spec, settings, now);
                 let why = match (quick_oom, priority.outside) {
                     (Some(_), _) => Why::QuickOom,
@@ -167,7 +167,7 @@ impl<'a> Turn<'a> {
                     self.enter(&candidate, Err(SkipReason::Settling), ledger);
                     return None;
                 }
-                if !requirements::admit(member.running, &own, self.spec) {
+                if !requirements::admit(member.running, &own, self.spec, settings.native_sidecars) {
                     self.enter(&candidate, Err(SkipReason::Requirements), ledger);
                     return None;
                 }
@@ -177,6 +177,12 @@ impl<'a> Turn<'a> {
         candidates.sort_by(|a, b| a.priority.before(&b.priority));
         candidates.sort_by_key(|candidate| candidate.why != Why::QuickOom);
         candidates
+    }
+
+    /// The recommendation for one pod.
+    fn own_recommendation(&self, running: &Running) -> Recommendation {
+        let native_sidecars = self.context.settings.native_sidecars;
+        size::own_recommendation(&self.recommendation, running, self.spec, &self.limits, native_sidecars)
     }
 
     /// Whether the pod has its startup boost. Such a pod is not sized until the boost is over.

@@ -133,6 +133,17 @@ impl World {
         });
     }
 
+    /// So much CPU is recommended for one more container.
+    pub(super) fn recommend_also(&mut self, name: &str, container: &str, cpu: &str) {
+        self.change_autoscaler(name, |autoscaler| {
+            let mut object = serde_json::to_value(&autoscaler.object).expect("an autoscaler");
+            let all = object["status"]["recommendation"]["containerRecommendations"].as_array_mut().expect("a list");
+            let list = json!({"cpu": cpu, "memory": "100Mi"});
+            all.push(json!({"containerName": container, "target": list, "lowerBound": list, "upperBound": list}));
+            autoscaler.object = api::vpa::parse(object).expect("an autoscaler");
+        });
+    }
+
     pub(super) fn annotate(&mut self, name: &str, key: &str, value: &str) {
         let annotations = BTreeMap::from([(key.to_owned(), value.to_owned())]);
         self.change_autoscaler(name, |autoscaler| autoscaler.object.metadata.annotations = Some(annotations));

@@ -7,7 +7,7 @@ use super::{Member, Turn};
 use crate::decide::act::{Act, What, Why};
 use crate::decide::ledger::Ledger;
 use crate::decide::resizing::Resizing;
-use crate::decide::{boost, resize_patch, revert, size};
+use crate::decide::{boost, resize_patch, revert};
 
 impl Turn<'_> {
     /// A pod whose boost is over gets the size that it would have without.
@@ -46,7 +46,7 @@ impl Turn<'_> {
     ) -> Vec<&'m Member<'m>> {
         let mut others = Vec::with_capacity(members.len());
         for member in members {
-            let own = size::own_recommendation(&self.recommendation, member.running, self.spec, &self.limits);
+            let own = self.own_recommendation(member.running);
             let back = revert::wanted_back(member.pod, member.running, &own);
             let Some(back) = back.filter(|_| member.pending.is_none() && member.group.is_some()) else {
                 others.push(member);

@@ -9,8 +9,8 @@ use super::{Context, Member, Turn};
 use crate::decide::ledger::Ledger;
 use crate::decide::make_room::{Cramped, Neighbour};
 use crate::decide::priority::Priority;
+use crate::decide::requirements;
 use crate::decide::resizing::Resizing;
-use crate::decide::{requirements, size};
 
 impl<'a> Turn<'a> {
     /// Puts down the pods that wait for room, and those that could make it. Neither counts while something was just changed.
@@ -24,7 +24,7 @@ impl<'a> Turn<'a> {
             let Member { pod, running, standing, group, pending: _ } = member;
             let (autoscaler, group) = (self.autoscaler.key.clone(), group.map(|index| first + index));
             let recommendation = Arc::clone(&self.recommendation);
-            let own = size::own_recommendation(&self.recommendation, running, self.spec, &self.limits);
+            let own = self.own_recommendation(running);
             let resizing = Resizing::of(running);
             if matches!(resizing, Resizing::Deferred | Resizing::Infeasible) {
                 ledger.cramped.push(Cramped {
@@ -42,7 +42,7 @@ impl<'a> Turn<'a> {
                 && self.may_evict(member)
                 && self.lets_go(member, &own)
             {
-                let shrinks = !Priority::of(running, &own).scale_up;
+                let shrinks = !Priority::of(running, &own, self.context.settings.native_sidecars).scale_up;
                 ledger.neighbours.push(Neighbour {
                     autoscaler,
                     recommendation,
@@ -59,10 +59,10 @@ impl<'a> Turn<'a> {
 
     /// Whether the pod's own VPA object lets it be evicted for another pod.
     fn lets_go(&self, member: &Member, own: &Recommendation) -> bool {
-        let Context { memory, now, .. } = self.context;
+        let Context { memory, settings, now, .. } = self.context;
         member.pending.is_none()
             && !self.is_boosted(member)
-            && requirements::admit(member.running, own, self.spec)
+            && requirements::admit(member.running, own, self.spec, settings.native_sidecars)
             && memory.in_vain_for(&self.autoscaler.key, &member.pod.uid, &self.recommendation, now).is_none()
     }
 }

@@ -138,7 +138,8 @@ impl Turn<'_> {
 
     pub(super) fn wanted(&self, member: &Member) -> Resize {
         let recommended = self.has_recommendation.then_some(self.recommendation.as_ref());
-        let sizes = size::sizes(recommended, member.running, self.spec, &self.limits);
+        let native_sidecars = self.context.settings.native_sidecars;
+        let sizes = size::sizes(recommended, member.running, self.spec, &self.limits, native_sidecars);
         Resize::new(member.running, resize_patch::wanted(member.running, self.spec, sizes, self.context.now))
     }
 

@@ -66,13 +66,13 @@ fn vectors_priority() {
         let attempts = case.infeasible_attempts.unwrap_or_default();
         let (mut found, mut accepted) = (Vec::new(), Vec::new());
         for pod in case.pods.into_iter().map(pod) {
-            let own = size::own_recommendation(&recommendation, running(&pod), &autoscaler.spec, &limits);
-            let priority = Priority::of(running(&pod), &own);
+            let own = size::own_recommendation(&recommendation, running(&pod), &autoscaler.spec, &limits, false);
+            let priority = Priority::of(running(&pod), &own, false);
             let quick_oom = quick_oom(&pod, running(&pod), &autoscaler.spec, &settings, at(case.now)).is_some();
             let attempt = attempts.get(&pod.uid).filter(|_| in_place && settings.in_place);
             let known = attempt.is_some_and(|attempt| !is_any_lower(&own, attempt));
             let is_accepted = !known && priority.is_enough(&pod, quick_oom, &settings, at(case.now));
-            let admitted = requirements::admit(running(&pod), &own, &autoscaler.spec);
+            let admitted = requirements::admit(running(&pod), &own, &autoscaler.spec, false);
             found.push(ExpectedPod {
                 pod: pod.key.name.clone(),
                 accepted: is_accepted,

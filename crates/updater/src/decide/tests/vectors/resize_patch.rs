@@ -45,7 +45,7 @@ fn vectors_resize_patch() {
         let (pod, limits) = (pod(case.pod), limits(case.limit_ranges));
         let (running, spec) = (running(&pod), &autoscaler.spec);
         let recommendation = recommendation(&autoscaler);
-        let sizes = size::sizes(recommendation.as_ref(), running, spec, &limits);
+        let sizes = size::sizes(recommendation.as_ref(), running, spec, &limits, false);
         let wanted = resize_patch::wanted(running, spec, sizes, now);
         let resize = resize_patch::resize(running, &wanted);
         if case.expect.panic {
