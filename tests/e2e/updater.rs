@@ -5,4 +5,6 @@
 mod failures;
 mod in_place;
 mod modes;
+mod oom;
+mod settling;
 mod stage;

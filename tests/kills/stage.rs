@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::{CONFIG_UNSUPPORTED, VerticalPodAutoscaler};
-use e2e::{apply, deployed, eventually, feed_certificates, namespace, shared};
+use e2e::{apply, deployed, eventually, feed_certificates, namespace, oom_kill, shared};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use model::{Memory, Quantity};
 use rustls::ClientConfig;
@@ -178,28 +177,12 @@ impl Stage {
     /// Ends the pod's container with what it has in its request.
     pub(crate) async fn kill_as_it_is(&self, pod: &Pod) -> Result<()> {
         let resources = container(pod).and_then(|status| status.resources.as_ref()).context("it has a size")?;
-        self.end(pod, &serde_json::to_value(resources)?).await
+        oom_kill(&self.pods, pod, &serde_json::to_value(resources)?).await
     }
 
     /// Ends the pod's container as a kubelet tells it after a kill for want of memory, when it had so much in its request.
     pub(crate) async fn kill(&self, pod: &Pod, requested_mib: u64) -> Result<()> {
-        self.end(pod, &requests(requested_mib)).await
-    }
-
-    async fn end(&self, pod: &Pod, resources: &Value) -> Result<()> {
-        let now = Timestamp::from_second(Timestamp::now().as_second())?.to_string();
-        let status = container(pod).context("it has a container")?;
-        let end = json!({
-            "exitCode": 137, "reason": "OOMKilled", "startedAt": now, "finishedAt": now,
-            "containerID": status.container_id,
-        });
-        let patch: json_patch::Patch = serde_json::from_value(json!([
-            {"op": "replace", "path": "/status/containerStatuses/0/ready", "value": false},
-            {"op": "add", "path": "/status/containerStatuses/0/resources", "value": resources},
-            {"op": "replace", "path": "/status/containerStatuses/0/state", "value": {"terminated": end}},
-        ]))?;
-        self.pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Json::<()>(patch)).await?;
-        Ok(())
+        oom_kill(&self.pods, pod, &requests(requested_mib)).await
     }
 }
 

@@ -13,6 +13,7 @@ mod kubectl;
 pub mod load;
 pub mod measuring;
 mod namespace;
+mod oom_kill;
 pub mod remote_write;
 mod watching;
 
@@ -25,4 +26,5 @@ pub use control_plane::{another, another_with_prometheus, is_established, progra
 pub use following::{Follow, follow};
 pub use kubectl::{apply, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};
+pub use oom_kill::oom_kill;
 pub use watching::Watching;

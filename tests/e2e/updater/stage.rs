@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler;
 use e2e::deployed::{Replica, UPDATER, UPDATER_PORT, all_ready, deploy_these, leader_with, total};
 use e2e::{another, eventually, namespace};
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -19,6 +19,9 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 const SYSTEM: &str = "plimsoll-system";
+const DEPLOYMENT: &str = "plimsoll-updater";
+/// Of the updater.
+const REPLICAS: i32 = 2;
 const HEARTBEAT: &str = "vpa-admission-controller";
 /// Well within the timeout of the Lease.
 const BEAT: Duration = Duration::from_millis(500);
@@ -69,6 +72,28 @@ impl Stage {
         leader_with(&self.client, UPDATER, UPDATER_PORT).await
     }
 
+    /// Restarts the updater with another `--settling-time`.
+    pub(crate) async fn settle_for(&self, time: &str) -> Result<()> {
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), SYSTEM);
+        let mut deployment = deployments.get(DEPLOYMENT).await?;
+        let spec = deployment.spec.template.spec.as_mut().context("it has a template")?;
+        for argument in spec.containers.iter_mut().flat_map(|container| container.args.iter_mut().flatten()) {
+            if argument.starts_with("--settling-time=") {
+                *argument = format!("--settling-time={time}");
+            }
+        }
+        deployment.metadata.managed_fields = None;
+        let changed = deployments.replace(DEPLOYMENT, &PostParams::default(), &deployment).await?;
+        eventually("all replicas have the flag", PATIENCE, async || {
+            let status = deployments.get_status(DEPLOYMENT).await?.status.unwrap_or_default();
+            let is_observed = status.observed_generation >= changed.metadata.generation;
+            let all = [status.replicas, status.updated_replicas, status.ready_replicas];
+            ensure!(is_observed && all == [Some(REPLICAS); 3], "{status:?}");
+            Ok(())
+        })
+        .await
+    }
+
     /// What all replicas have counted.
     pub(crate) async fn total(&self, metric: &str) -> Result<f64> {
         total(&self.client, UPDATER, UPDATER_PORT, metric).await
@@ -104,6 +129,16 @@ impl Stage {
 
     /// A VPA object with a recommendation of the large size, far from the small one.
     pub(crate) async fn autoscale(&self, name: &str, update_policy: &Value) -> Result<()> {
+        self.autoscale_within(name, update_policy, ["200m", "300m"]).await
+    }
+
+    /// The same with these bounds.
+    pub(crate) async fn autoscale_within(
+        &self,
+        name: &str,
+        update_policy: &Value,
+        [lower, upper]: [&str; 2],
+    ) -> Result<()> {
         let objects: Api<VerticalPodAutoscaler> = Api::namespaced(self.client.clone(), &self.namespace);
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
@@ -114,7 +149,7 @@ impl Stage {
         });
         objects.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
         let container = json!({
-            "containerName": "app", "target": {"cpu": LARGE}, "lowerBound": {"cpu": "200m"}, "upperBound": {"cpu": "300m"},
+            "containerName": "app", "target": {"cpu": LARGE}, "lowerBound": {"cpu": lower}, "upperBound": {"cpu": upper},
             "uncappedTarget": {"cpu": LARGE},
         });
         let status = json!({"status": {"recommendation": {"containerRecommendations": [container]}, "conditions": []}});
