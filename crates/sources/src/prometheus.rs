@@ -8,11 +8,13 @@
 //! | where the store is and who asks | `connection.rs` |
 //! | which series and labels there may be | `names.rs` |
 //! | texts of queries | `query.rs` |
+//! | an expression over the series of one namespace | `confine.rs` |
 //! | pieces of a range | `window.rs` |
 //! | what an answer says | `answer.rs`, `instant.rs` |
 //! | label names as Kubernetes has them | `label_names.rs` |
 
 mod answer;
+mod confine;
 mod connection;
 mod error;
 mod exchange;
@@ -28,13 +30,14 @@ use std::collections::{BTreeMap, HashMap};
 use model::{ContainerRef, Series};
 
 pub use answer::Labelled;
+pub use confine::{ConfineError, confine};
 pub use connection::{Connection, Credentials, Secret};
 pub use error::{Excess, PrometheusError};
 pub use exchange::{Exchange, Observer, Prometheus};
 pub use instant::{InstantSample, SeriesShape};
 pub use label_names::KnownKeys;
 pub use names::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};
-pub use query::{matcher, workload_usage};
+pub use query::{NameError, is_label_name, is_metric_name, literal, matcher, sum, workload_usage};
 pub use step::{ParseStepError, Step};
 pub use window::Window;
 

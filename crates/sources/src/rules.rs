@@ -22,7 +22,6 @@ mod template;
 pub use api_resources::{ApiResource, ApiResources, GroupResource};
 pub use association::{Association, Labels, Place};
 pub use file::RuleError;
-pub use matchers::is_series_name;
 pub use name::Naming;
 pub use rule::{Objects, Rule, RuleSet, Workload};
 pub use series::read_matchers;

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sources::prometheus::SeriesShape;
-use sources::rules::{ApiResource, ApiResources, Place, Rule, RuleError, RuleSet, is_series_name};
+use sources::prometheus::{SeriesShape, is_metric_name};
+use sources::rules::{ApiResource, ApiResources, Place, Rule, RuleError, RuleSet};
 
 use crate::answer::MetricNames;
 
@@ -120,7 +120,7 @@ impl Catalog {
 fn named<'a>(rule: &'a Rule, listed: &'a Listed) -> impl Iterator<Item = (String, &'a SeriesShape)> {
     let shapes = listed.get(&rule.series_query).into_iter().flat_map(|shapes| shapes.iter());
     // Other names would need quotes, which templates do not have room for.
-    let shapes = shapes.filter(|shape| is_series_name(&shape.name));
+    let shapes = shapes.filter(|shape| is_metric_name(&shape.name));
     shapes.filter_map(|shape| Some((rule.naming.name(&shape.name)?, shape)))
 }
 

@@ -101,8 +101,68 @@ fn has_braces_outside_quotes(text: &str) -> bool {
 
 /// A label matcher that the value cannot leave. `operator` is one of `=`, `!=`, `=~`, `!~`.
 pub fn matcher(label: &str, operator: &str, value: &str) -> String {
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    format!("{label}{operator}\"{value}\"")
+    format!("{label}{operator}{}", quoted(value))
+}
+
+/// A text as a string of `PromQL`, in double quotes.
+pub(super) fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
+/// The sum over the series of a metric that fit these labels, operators and values.
+///
+/// The names are checked: they come from objects that anyone may write, and would be part of the expression otherwise.
+pub fn sum<'a>(
+    metric: &str,
+    matchers: impl IntoIterator<Item = (&'a str, &'static str, String)>,
+) -> Result<String, NameError> {
+    if !is_metric_name(metric) {
+        return Err(NameError::Metric(in_short(metric)));
+    }
+    let checked = |(label, operator, value): (&str, _, String)| {
+        if is_label_name(label) { Ok(matcher(label, operator, &value)) } else { Err(NameError::Label(in_short(label))) }
+    };
+    let matchers = matchers.into_iter().map(checked).collect::<Result<Vec<_>, _>>()?;
+    Ok(format!("sum({metric}{{{}}})", matchers.join(",")))
+}
+
+/// A name that Prometheus cannot have without quotes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Of a metric.
+    #[error("{0:?} is not the name of a metric in Prometheus")]
+    Metric(String),
+    /// Of a label.
+    #[error("{0:?} is not the name of a label in Prometheus")]
+    Label(String),
+}
+
+fn in_short(name: &str) -> String {
+    name.chars().take(100).collect()
+}
+
+/// Whether this can be the name of a label without quotes.
+pub fn is_label_name(text: &str) -> bool {
+    !text.starts_with(|first: char| first.is_ascii_digit())
+        && !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Whether this can be the name of a metric without quotes.
+pub fn is_metric_name(text: &str) -> bool {
+    is_label_name(&text.replace(':', "_"))
+}
+
+/// A regular expression that matches exactly this text.
+pub fn literal(text: &str) -> String {
+    let mut literal = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if r"\.+*?()|[]{}^$".contains(letter) {
+            literal.push('\\');
+        }
+        literal.push(letter);
+    }
+    literal
 }
 
 #[cfg(test)]
@@ -159,6 +219,19 @@ mod tests {
         check_labels("max by (pod) (up{a=\"1\"})[8d:1h]", "max by (pod) (up{a=\"1\"})");
         check_labels("a{b=\"1\"} or c{d=\"2\"}", "a{b=\"1\"} or c{d=\"2\"}");
         check_labels("{}", "{}");
+    }
+
+    #[test]
+    fn a_sum_has_checked_names_only() {
+        let matchers = [("a", "=", "x\"".to_owned()), ("b", "=~", literal("c.d"))];
+        assert_eq!(sum("job:m", matchers).as_deref(), Ok(r#"sum(job:m{a="x\"",b=~"c\\.d"})"#));
+        for metric in ["", "9m", "m}", "m{a=\"b\"}) or sum(n", "m n", "s0-queue", "\u{e4}"] {
+            assert_eq!(sum(metric, []), Err(NameError::Metric(metric.to_owned())));
+        }
+        for label in ["", "9a", "a:b", "x=\"\",y", "app.kubernetes.io/name", "a-b"] {
+            assert_eq!(sum("m", [(label, "=", String::new())]), Err(NameError::Label(label.to_owned())));
+        }
+        assert!(sum(&"-".repeat(9000), []).expect_err("no name").to_string().len() < 200);
     }
 
     #[test]

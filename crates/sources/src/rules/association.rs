@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::api_resources::{ApiResource, ApiResources};
 use super::file::{ResourceText, ResourcesText, RuleError};
-use super::matchers::is_label_name;
 use super::template::{Fields, Template, Value};
+use crate::prometheus::is_label_name;
 
 /// What templates of labels may use.
 const FIELDS: &[&str] = &["Group", "Resource"];

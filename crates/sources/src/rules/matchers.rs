@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use model::{Requirement, Selector};
 
 use super::QueryError;
-use crate::prometheus::matcher;
+use crate::prometheus::{is_label_name, literal, matcher};
 
 /// Conditions on labels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -96,30 +96,6 @@ impl Matchers {
             None => Ok(self.values.iter().map(|(label, values)| (label.clone(), values.join("|"))).collect()),
         }
     }
-}
-
-/// Whether this can be the name of a label without quotes.
-pub(super) fn is_label_name(text: &str) -> bool {
-    !text.starts_with(|first: char| first.is_ascii_digit())
-        && !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-/// Whether this can be the name of a series without quotes.
-pub fn is_series_name(text: &str) -> bool {
-    is_label_name(&text.replace(':', "_"))
-}
-
-/// A regular expression for the text itself.
-fn literal(text: &str) -> String {
-    let mut literal = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if r"\.+*?()|[]{}^$".contains(letter) {
-            literal.push('\\');
-        }
-        literal.push(letter);
-    }
-    literal
 }
 
 #[cfg(test)]

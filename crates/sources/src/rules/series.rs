@@ -3,8 +3,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-use super::matchers::is_label_name;
-use crate::prometheus::matcher;
+use crate::prometheus::{is_label_name, matcher};
 
 /// The largest program that an expression may become.
 const MAX_REGEX_BYTES: usize = 1 << 20;

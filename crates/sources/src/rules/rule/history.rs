@@ -9,9 +9,10 @@
 use model::Selector;
 
 use super::super::QueryError;
-use super::super::matchers::{Matchers, is_series_name};
+use super::super::matchers::Matchers;
 use super::super::series::SeriesQuery;
 use super::{NAMESPACE_LABEL, Rule};
+use crate::prometheus::is_metric_name;
 
 /// What the history is of.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +69,7 @@ impl Rule {
         let query = self.series.as_ref()?;
         let series = query.exact().map(str::to_owned).or_else(|| self.naming.series(metric))?;
         let makes_it = self.naming.name(&series).as_deref() == Some(metric);
-        (makes_it && query.includes(&series) && is_series_name(&series)).then_some(series)
+        (makes_it && query.includes(&series) && is_metric_name(&series)).then_some(series)
     }
 
     fn matchers(&self, selector: &Selector, further: &[String]) -> Result<Matchers, QueryError> {
