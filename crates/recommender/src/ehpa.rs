@@ -43,6 +43,7 @@ use cluster::{Pod, Whole};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
+pub(crate) use forecast::is_by_rule;
 pub(crate) use names::Propagation;
 use rules::Rules;
 

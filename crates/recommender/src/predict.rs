@@ -1,7 +1,7 @@
 //! What the metrics of `TimeSeriesPrediction` objects will be: read from a history, forecast, told on the feed and written into their status.
 //!
 //! * `job`: what an object asks for, and by which method; `crane`: Crane's settings as texts.
-//! * `query`, `pods`: how a history is asked for.
+//! * `query`, `pods`: how a history is asked for; `access`: the series that it may be asked of.
 //! * `model`: a history kept warm, and what follows from it; `study`: what of it takes long.
 //! * `track`: one metric: what is read of its history and when, what was made of it.
 //! * `outlook`: what is known of one object.
@@ -12,6 +12,7 @@
 //!
 //! Source of names and rules: gocrane/crane `pkg/prediction` and `pkg/controller/timeseriesprediction`.
 
+mod access;
 mod book;
 mod crane;
 pub(crate) mod gather;
@@ -30,6 +31,7 @@ mod tests;
 mod text;
 pub(crate) mod track;
 
+pub(crate) use access::QueryAccess;
+pub use access::{QueryScope, UnknownQueryScope};
 pub(crate) use book::Book;
 pub(crate) use job::Annotations;
-pub(crate) use query::escaped;

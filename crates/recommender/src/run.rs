@@ -80,6 +80,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         state.cap_to_schedulable(settings);
     }
 
+    // Their labels say which series predictions may read; a Role of one namespace allows none of them.
+    let sees_namespaces = predicted_from.is_some() && scope.namespace.is_none();
     let source = usage(external, &scope, recommender_interval.0, &chassis);
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
     let policies = Watches::new(chassis.client.clone(), scope.clone());
@@ -110,14 +112,14 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         chassis.tasks.spawn_until_shutdown("rules", following);
         rules
     });
-    let effective_keeper = parts.effective(effective_hpa, rules);
+    let effective_keeper = parts.effective(effective_hpa, rules.clone());
     let gauges = parts.gauges(&chassis.registry, &crane_metrics)?;
     let (rounds, heard) = watch::channel(None);
     let predicted_from = match predicted_from {
         Some(settings) => Source::Prometheus(Box::new(settings)),
         None => Source::Rounds(heard, recommender_interval.0 * ROUNDS_OF_PATIENCE),
     };
-    let gather = parts.gather(predicted_from, &prediction);
+    let gather = parts.gather(predicted_from, &prediction, rules);
     let shared = Shared::new(state);
     let feed = Feed::start(feed, &shared, &chassis)?;
     let (publishers, address) =
@@ -153,7 +155,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
     chassis.tasks.spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
     chassis.tasks.spawn_until_shutdown("policy watch", watch_policies(chassis.client.clone(), policies));
-    let watch = watch_effective(chassis.client.clone(), horizontal);
+    let watch = watch_effective(chassis.client.clone(), horizontal, sees_namespaces);
     chassis.tasks.spawn_until_shutdown("effective autoscaler watch", watch);
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
     chassis.tasks.spawn_until_shutdown("forecasts", gather.run());

@@ -6,9 +6,12 @@ use clap::Args;
 use model::Quantity;
 use runtime::GoDuration;
 use runtime::duration::positive_duration;
+use sources::prometheus::{NameError, is_label_name};
 
+use crate::ehpa::rules::Told;
 use crate::predict::gather::MemoryLimits;
 use crate::predict::track::Pace;
+use crate::predict::{QueryAccess, QueryScope};
 
 /// How predicted metrics are read, forecast and written.
 #[derive(Debug, Clone, Args)]
@@ -35,6 +38,13 @@ pub struct PredictionArgs {
     /// The most memory for histories and forecasts of one namespace. A series takes about 100 KiB.
     #[arg(long, default_value = "64Mi", value_name = "QUANTITY")]
     pub prediction_namespace_memory_limit: Quantity,
+    /// Series that the queries of predictions may read: namespace, those of the namespace of the object; or cluster, all, and nodes. The label
+    /// plimsoll.dev/prediction-query-scope of a namespace goes before this flag.
+    #[arg(long, default_value = "namespace", value_name = "SCOPE")]
+    pub prediction_query_scope: QueryScope,
+    /// Label of series that has their namespace. Queries that may read only one namespace get a matcher of it.
+    #[arg(long, default_value = "namespace", value_name = "LABEL", value_parser = label_name)]
+    pub prediction_namespace_label: String,
 }
 
 /// Where the history of predicted metrics is.
@@ -67,7 +77,17 @@ impl FromStr for DataSource {
     }
 }
 
+fn label_name(text: &str) -> Result<String, NameError> {
+    if is_label_name(text) { Ok(text.to_owned()) } else { Err(NameError::Label(text.to_owned())) }
+}
+
 impl PredictionArgs {
+    /// The series that queries may read. `rules` say what else administrators allow.
+    pub(crate) fn access(&self, rules: Option<Told>) -> QueryAccess {
+        let namespace_label = self.prediction_namespace_label.clone();
+        QueryAccess { scope: self.prediction_query_scope, namespace_label, rules }
+    }
+
     pub(crate) fn pace(&self) -> Pace {
         let seconds = |duration: &GoDuration| i64::try_from(duration.0.as_secs()).unwrap_or(i64::MAX).max(1);
         Pace {
@@ -113,5 +133,20 @@ mod tests {
         assert_eq!(limits(""), usual);
         let line = "--prediction-memory-limit=1Gi --prediction-namespace-memory-limit=1M";
         assert_eq!(limits(line), MemoryLimits { namespace_bytes: 1_000_000, total_bytes: 1 << 30 });
+    }
+
+    fn check_access(line: &str, scope: QueryScope, label: &str) {
+        let access = parse(line).expect(line).prediction.access(None);
+        assert_eq!((access.scope, access.namespace_label.as_str()), (scope, label), "{line}");
+    }
+
+    #[test]
+    fn queries_read_their_own_namespace_unless_a_flag_says_otherwise() {
+        check_access("", QueryScope::Namespace, "namespace");
+        check_access("--prediction-query-scope=cluster", QueryScope::Cluster, "namespace");
+        check_access("--prediction-namespace-label=k8s_namespace_name", QueryScope::Namespace, "k8s_namespace_name");
+        for line in ["--prediction-query-scope=", "--prediction-query-scope=all", "--prediction-namespace-label=a.b"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
     }
 }

@@ -14,12 +14,12 @@ use api::prediction::{
 use api::sizing_policy::{LabelOperator, LabelRequirement};
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
+use sources::prometheus::{literal, matcher, sum};
 
 use super::Seen;
 use super::names::{self, query};
 use super::predictable::{Predictable, predictable};
 use super::rules::Rules;
-use crate::predict::escaped;
 use crate::predict::pods::PodNames;
 
 /// What is predicted of an object, each with how that is asked for; and of each other metric that should be its name, and why it is not.
@@ -113,6 +113,19 @@ fn before(seen: &Seen, identifier: &str) -> Option<String> {
     Some(metric.expression_query.as_ref()?.expression.clone())
 }
 
+/// Whether a rule asks for the history of this metric of an object by this expression.
+pub(crate) fn is_by_rule(
+    object: &EffectiveHorizontalPodAutoscaler,
+    rules: &Rules,
+    identifier: &str,
+    expression: &str,
+) -> bool {
+    let metrics = predictable(object).0.into_iter();
+    let mut rules =
+        metrics.filter(|known| known.identifier == identifier).filter_map(|known| by_rule(object, rules, known.metric));
+    rules.any(|made| made.as_deref() == Ok(expression))
+}
+
 /// None for resources of whole pods.
 fn expression(
     object: &EffectiveHorizontalPodAutoscaler,
@@ -120,46 +133,61 @@ fn expression(
     metric: &MetricSpec,
 ) -> Option<Result<String, String>> {
     let namespace = object.namespace().unwrap_or_default();
-    let target = &object.spec.scale_target_ref;
-    let names = PodNames::new(&target.kind, &target.name);
-    let pods = [matcher("namespace", "=", &namespace), matcher("pod", "=~", &names.expression())];
+    let pods = || [("namespace", "=", namespace.clone()), ("pod", "=~", pod_names(object).expression())];
     if let Some(source) = &metric.container_resource {
-        let container = matcher("container", "=", &source.container);
-        let matchers = [&pods[..], &[container]].concat().join(",");
+        let matchers = pods().into_iter().chain([("container", "=", source.container.clone())]);
+        let matchers: Vec<_> = matchers.map(|(label, operator, value)| matcher(label, operator, &value)).collect();
+        let matchers = matchers.join(",");
         return Some(Ok(match source.name.as_str() {
             "cpu" => format!("sum(irate(container_cpu_usage_seconds_total{{{matchers}}}[3m]))"),
             _ => format!("sum(container_memory_working_set_bytes{{{matchers}}})"),
         }));
     }
-    if let Some(source) = &metric.pods {
-        let by_rule = rules.of_pods(&source.metric, &namespace, &names);
-        return by_rule.or_else(|| Some(Ok(sum(&source.metric, &pods))));
-    }
-    let source = metric.external.as_ref()?;
-    rules.external(&source.metric, &namespace).or_else(|| Some(Ok(sum(&source.metric, &[]))))
+    by_rule(object, rules, metric).or_else(|| {
+        let of_pods = metric.pods.as_ref().map(|source| plain_sum(&source.metric, pods()));
+        of_pods.or_else(|| metric.external.as_ref().map(|source| plain_sum(&source.metric, [])))
+    })
 }
 
-fn sum(metric: &MetricIdentifier, others: &[String]) -> String {
+/// None where no rule makes the metric.
+fn by_rule(
+    object: &EffectiveHorizontalPodAutoscaler,
+    rules: &Rules,
+    metric: &MetricSpec,
+) -> Option<Result<String, String>> {
+    let namespace = object.namespace().unwrap_or_default();
+    match (&metric.pods, &metric.external) {
+        (Some(source), _) => rules.of_pods(&source.metric, &namespace, &pod_names(object)),
+        (None, Some(source)) => rules.external(&source.metric, &namespace),
+        (None, None) => None,
+    }
+}
+
+fn pod_names(object: &EffectiveHorizontalPodAutoscaler) -> PodNames {
+    let target = &object.spec.scale_target_ref;
+    PodNames::new(&target.kind, &target.name)
+}
+
+fn plain_sum<'a>(
+    metric: &'a MetricIdentifier,
+    others: impl IntoIterator<Item = (&'a str, &'static str, String)>,
+) -> Result<String, String> {
     let labels = metric.selector.iter().flat_map(|selector| &selector.match_labels);
-    let labels = labels.map(|(name, value)| matcher(name, "=", value));
+    let labels = labels.map(|(name, value)| (name.as_str(), "=", value.clone()));
     let expressions = metric.selector.iter().flat_map(|selector| &selector.match_expressions);
-    let matchers: Vec<_> = labels.chain(expressions.map(required)).chain(others.iter().cloned()).collect();
-    format!("sum({}{{{}}})", metric.name, matchers.join(","))
+    let matchers = labels.chain(expressions.map(required)).chain(others);
+    sum(&metric.name, matchers).map_err(|error| error.to_string())
 }
 
 /// A label that is missing is an empty one to Prometheus.
-fn required(requirement: &LabelRequirement) -> String {
+fn required(requirement: &LabelRequirement) -> (&str, &'static str, String) {
     let LabelRequirement { key, operator, values } = requirement;
-    let any_of = || values.iter().map(|value| escaped(value)).collect::<Vec<_>>().join("|");
-    match operator {
-        LabelOperator::In => matcher(key, "=~", &any_of()),
-        LabelOperator::NotIn => matcher(key, "!~", &any_of()),
-        LabelOperator::Exists => matcher(key, "!=", ""),
-        LabelOperator::DoesNotExist => matcher(key, "=", ""),
-    }
-}
-
-fn matcher(name: &str, operator: &str, value: &str) -> String {
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    format!("{name}{operator}\"{value}\"")
+    let any_of = || values.iter().map(|value| literal(value)).collect::<Vec<_>>().join("|");
+    let (operator, value) = match operator {
+        LabelOperator::In => ("=~", any_of()),
+        LabelOperator::NotIn => ("!~", any_of()),
+        LabelOperator::Exists => ("!=", String::new()),
+        LabelOperator::DoesNotExist => ("=", String::new()),
+    };
+    (key, operator, value)
 }

@@ -88,7 +88,7 @@ impl PartialEq for Rules {
 
 #[cfg(test)]
 impl Rules {
-    pub(super) fn read(text: &str, further: &[&str]) -> Self {
+    pub(crate) fn read(text: &str, further: &[&str]) -> Self {
         let further = further.iter().map(|matcher| (*matcher).to_owned()).collect();
         Self { text: Some(text.to_owned()), set: RuleSet::parse(text).expect(text), further, trouble: None }
     }

@@ -8,8 +8,10 @@ use kube::{Client, Resource as _};
 use crate::installed::installed;
 
 /// Runs until a watch ends, which none does by itself.
-pub(crate) async fn watch(client: Client, watches: Watches) {
+pub(crate) async fn watch(client: Client, watches: Watches, sees_namespaces: bool) {
     installed(&client, &EffectiveHorizontalPodAutoscaler::api_version(&())).await;
     installed(&client, &TimeSeriesPrediction::api_version(&())).await;
-    watches.horizontal().ended().await;
+    let watches = watches.horizontal();
+    let mut watches = if sees_namespaces { watches.namespaces() } else { watches };
+    watches.ended().await;
 }

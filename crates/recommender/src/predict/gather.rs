@@ -25,6 +25,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet, block_in_place};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::Book;
+use super::access::QueryAccess;
 use super::rounds::{ByNamespace, Round};
 use super::study::Studies;
 use super::track::{Found, Pace};
@@ -52,6 +53,8 @@ pub(crate) struct Gather {
     /// The recommender whose objects these are.
     pub(crate) recommender: String,
     pub(crate) source: Source,
+    /// The series that the queries of objects may read.
+    pub(crate) access: QueryAccess,
     pub(crate) pace: Pace,
     pub(crate) limits: MemoryLimits,
     /// How many questions are asked at the same time.
@@ -63,7 +66,7 @@ pub(crate) struct Gather {
 impl Gather {
     /// Goes on until it is dropped.
     pub(crate) async fn run(self) {
-        let Self { mut horizontal, recommender, source, pace, limits, concurrency, book, metrics } = self;
+        let Self { mut horizontal, recommender, source, access, pace, limits, concurrency, book, metrics } = self;
         // Before the kinds are installed nothing is watched.
         let is_there = |view: &View| view.freshness().next().is_some() && view.is_synced();
         if horizontal.wait_for(is_there).await.is_err() {
@@ -76,7 +79,7 @@ impl Gather {
         };
         let collector = Collector {
             horizontal,
-            objects: Objects::new(recommender, pace, limits, store.is_some()),
+            objects: Objects::new(recommender, pace, limits, store.is_some(), access),
             shares: Shares::new(concurrency),
             rounds,
             studies: Studies::new(Studies::places(), metrics.forecasts.clone()),
@@ -151,7 +154,7 @@ impl Collector {
     }
 
     fn tick(&mut self, now: Timestamp) {
-        let changed = self.horizontal.has_changed().unwrap_or(false) && {
+        let changed = (self.objects.access.has_changed() | self.horizontal.has_changed().unwrap_or(false)) && {
             let view = self.horizontal.borrow_and_update();
             self.objects.sync(&view, now)
         };

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::{Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction};
 use api::vpa::DEFAULT_RECOMMENDER;
 use cluster::{ObjectKey, View, Whole};
@@ -14,6 +15,7 @@ use forecast::crane::Dsp;
 use kube::ResourceExt as _;
 use sizing::PercentilePredictor;
 
+use super::access::ObjectAccess;
 use super::crane;
 use super::query::Query;
 use super::text::{cut, quoted};
@@ -148,13 +150,8 @@ pub(crate) struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Those of an object that is seen.
     pub(crate) fn of(view: &'a View, whole: &'a Whole<TimeSeriesPrediction>) -> Self {
-        let object = &whole.object;
-        let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
-        let owner = owner.and_then(|owner| {
-            let there = view.effective_autoscalers.get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
-            (there.object.uid().as_ref() == Some(&owner.uid)).then(|| there.object.annotations())
-        });
-        Self { own: object.annotations(), owner }
+        let owner = owner(view, whole).map(EffectiveHorizontalPodAutoscaler::annotations);
+        Self { own: whole.object.annotations(), owner }
     }
 
     fn get(self, key: &str) -> Option<&'a str> {
@@ -168,11 +165,26 @@ impl<'a> Annotations<'a> {
     }
 }
 
+/// The effective autoscaler that owns an object.
+pub(super) fn owner<'a>(
+    view: &'a View,
+    whole: &Whole<TimeSeriesPrediction>,
+) -> Option<&'a EffectiveHorizontalPodAutoscaler> {
+    let owner = whole.object.owner_references().iter().find(|owner| owner.controller == Some(true))?;
+    let there = view.effective_autoscalers.get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
+    (there.object.uid().as_ref() == Some(&owner.uid)).then_some(&there.object)
+}
+
 impl Job {
-    pub(super) fn new(key: ObjectKey, object: &TimeSeriesPrediction, annotations: Annotations<'_>) -> Self {
+    pub(super) fn new(
+        key: ObjectKey,
+        object: &TimeSeriesPrediction,
+        annotations: Annotations<'_>,
+        access: &ObjectAccess<'_>,
+    ) -> Self {
         let (wanted, window) = (object.spec.prediction_window_seconds, object.spec.effective_window_seconds());
         let metrics = object.spec.prediction_metrics.iter().map(|metric| {
-            let mut job = metric_job(object, metric, annotations);
+            let mut job = metric_job(object, metric, annotations, access);
             if window < wanted {
                 let cut = "predictionWindowSeconds is more than a week, which is what is forecast";
                 job.note = Some(job.note.map_or(cut.to_owned(), |note| format!("{note}; {cut}")));
@@ -189,23 +201,28 @@ impl Job {
     }
 }
 
-fn metric_job(object: &TimeSeriesPrediction, metric: &PredictionMetric, annotations: Annotations<'_>) -> MetricJob {
+fn metric_job(
+    object: &TimeSeriesPrediction,
+    metric: &PredictionMetric,
+    annotations: Annotations<'_>,
+    access: &ObjectAccess<'_>,
+) -> MetricJob {
     let mut notes = Vec::new();
     let method = method(&metric.algorithm, annotations, &mut notes);
     MetricJob {
         identifier: metric.resource_identifier.clone(),
-        query: query(object, metric).map_err(|why| cut(&why, MOST_TEXT)),
+        query: query(object, metric, access).map_err(|why| cut(&why, MOST_TEXT)),
         method,
         note: (!notes.is_empty()).then(|| notes.iter().map(|note| cut(note, MOST_TEXT)).collect::<Vec<_>>().join("; ")),
     }
 }
 
-fn query(object: &TimeSeriesPrediction, metric: &PredictionMetric) -> Result<Query, String> {
+fn query(object: &TimeSeriesPrediction, metric: &PredictionMetric, access: &ObjectAccess<'_>) -> Result<Query, String> {
     let is_of_target = metric.kind == QueryKind::ResourceQuery;
     if is_of_target && object.spec.target_ref.name.len() > MOST_NAME {
         return Err(format!("targetRef: the name is longer than {MOST_NAME} characters"));
     }
-    Query::of(object, metric)
+    Query::of(object, metric, access)
 }
 
 fn method(algorithm: &Algorithm, annotations: Annotations<'_>, notes: &mut Vec<String>) -> Method {
@@ -303,7 +320,8 @@ mod tests {
             }});
             let object: TimeSeriesPrediction = serde_json::from_value(object).expect("an object");
             let annotations = Annotations { own: &BTreeMap::new(), owner: None };
-            let job = Job::new(ObjectKey::new("shop", "web"), &object, annotations);
+            let job =
+                Job::new(ObjectKey::new("shop", "web"), &object, annotations, &ObjectAccess::to_namespace("shop"));
             assert_eq!((job.window_seconds, job.metrics[0].note.is_some()), (expected * DAY, is_cut), "{days}");
         }
     }

@@ -1,12 +1,14 @@
 //! How the history of a metric is asked for.
 //!
 //! Usage of a workload is the sum over its pods, under the names that the store has it (`sources::prometheus`). Unlike in Crane a metric by name
-//! and labels is supported, and everything but the user's own expression gives one series.
+//! and labels is supported, and everything but the user's own expression gives one series. What is asked for is confined to what the object may
+//! read (`access`).
 
 use api::prediction::{LabelQuery, MetricQuery, PredictionMetric, QueryKind, QueryOperator, TimeSeriesPrediction};
 use kube::ResourceExt as _;
-use sources::prometheus::{Layout, workload_usage};
+use sources::prometheus::{Layout, literal, matcher, sum, workload_usage};
 
+use super::access::ObjectAccess;
 use super::pods::PodNames;
 
 /// The longest expression that is sent on: the store takes them in the address of a request.
@@ -36,28 +38,30 @@ pub(crate) enum Resource {
 }
 
 impl Query {
-    /// The query that a metric's type names, or what is wrong with it.
-    pub(super) fn of(object: &TimeSeriesPrediction, metric: &PredictionMetric) -> Result<Self, String> {
+    /// The query that a metric's type names, over the series that the object may read; or what is wrong with it.
+    pub(super) fn of(
+        object: &TimeSeriesPrediction,
+        metric: &PredictionMetric,
+        access: &ObjectAccess<'_>,
+    ) -> Result<Self, String> {
         let query = match metric.kind {
             QueryKind::ResourceQuery => {
                 let name = metric.resource_query.as_deref().ok_or("resourceQuery is missing")?;
-                resource(object, name)?
+                return resource(object, name, access);
             }
-            QueryKind::MetricQuery => {
-                Self::Expression(by_labels(metric.metric_query.as_ref().ok_or("metricQuery is missing")?)?)
-            }
+            QueryKind::MetricQuery => by_labels(metric.metric_query.as_ref().ok_or("metricQuery is missing")?)?,
             QueryKind::ExpressionQuery => {
                 let query = metric.expression_query.as_ref().ok_or("expressionQuery is missing")?;
-                Self::Expression(query.expression.trim().to_owned())
+                query.expression.trim().to_owned()
             }
         };
-        match &query {
-            Self::Expression(text) if text.is_empty() => Err("the expression is empty".to_owned()),
-            Self::Expression(text) if text.len() > MAX_LENGTH => {
-                Err(format!("the expression is longer than {MAX_LENGTH} characters"))
-            }
-            _ => Ok(query),
+        if query.is_empty() {
+            return Err("the expression is empty".to_owned());
         }
+        let is_short = |query: &String| query.len() <= MAX_LENGTH;
+        let query = Some(query).filter(is_short).map(|query| access.expression(&metric.resource_identifier, query));
+        let query = query.transpose()?.filter(is_short);
+        query.map(Self::Expression).ok_or_else(|| format!("the expression is longer than {MAX_LENGTH} characters"))
     }
 
     /// The query as the store takes it. `layout` is under which names it has usage.
@@ -76,7 +80,7 @@ impl Query {
     }
 }
 
-fn resource(object: &TimeSeriesPrediction, name: &str) -> Result<Query, String> {
+fn resource(object: &TimeSeriesPrediction, name: &str, access: &ObjectAccess<'_>) -> Result<Query, String> {
     let resource = match name {
         "cpu" => Resource::Cpu,
         "memory" => Resource::Memory,
@@ -84,6 +88,7 @@ fn resource(object: &TimeSeriesPrediction, name: &str) -> Result<Query, String> 
     };
     let target = &object.spec.target_ref;
     if target.kind.eq_ignore_ascii_case("Node") {
+        access.nodes()?;
         return Ok(Query::Expression(node(&target.name, resource)));
     }
     let namespace = object.namespace().unwrap_or_default();
@@ -95,7 +100,7 @@ fn resource(object: &TimeSeriesPrediction, name: &str) -> Result<Query, String> 
 
 /// Usage of a node as the node exporter tells it, as in Crane.
 fn node(name: &str, resource: Resource) -> String {
-    let instance = format!("instance=~{}", quoted(&format!("({})(:\\d+)?", escaped(name))));
+    let instance = matcher("instance", "=~", &format!("({})(:\\d+)?", literal(name)));
     match resource {
         Resource::Cpu => format!(
             "sum(count(node_cpu_seconds_total{{mode=\"idle\",{instance}}}) by (mode, cpu)) \
@@ -108,46 +113,21 @@ fn node(name: &str, resource: Resource) -> String {
 }
 
 fn by_labels(query: &MetricQuery) -> Result<String, String> {
-    let is_name = |name: &str, more: &str| {
-        let mut letters = name.chars();
-        let is_letter = |letter: char| letter.is_ascii_alphabetic() || letter == '_' || more.contains(letter);
-        letters.next().is_some_and(is_letter) && letters.all(|letter| is_letter(letter) || letter.is_ascii_digit())
-    };
-    if !is_name(&query.metric_name, ":") {
-        return Err(format!("metricQuery: {:?} is not the name of a metric", query.metric_name));
-    }
-    let matcher = |label: &LabelQuery| {
-        if !is_name(&label.key, "") {
-            return Err(format!("metricQuery: {:?} is not the name of a label", label.key));
+    let matcher = |label: &'_ LabelQuery| {
+        let one = || label.value.first().cloned().unwrap_or_default();
+        match label.operator {
+            QueryOperator::Equal => ("=", one()),
+            QueryOperator::NotEqual => ("!=", one()),
+            QueryOperator::Matches => ("=~", one()),
+            QueryOperator::MatchesNot => ("!~", one()),
+            QueryOperator::In => ("=~", label.value.iter().map(|value| literal(value)).collect::<Vec<_>>().join("|")),
         }
-        let one = || label.value.first().map_or("", String::as_str);
-        let (operator, value) = match label.operator {
-            QueryOperator::Equal => ("=", one().to_owned()),
-            QueryOperator::NotEqual => ("!=", one().to_owned()),
-            QueryOperator::Matches => ("=~", one().to_owned()),
-            QueryOperator::MatchesNot => ("!~", one().to_owned()),
-            QueryOperator::In => ("=~", label.value.iter().map(|value| escaped(value)).collect::<Vec<_>>().join("|")),
-        };
-        Ok(format!("{}{operator}{}", label.key, quoted(&value)))
     };
-    let matchers = query.labels.iter().map(matcher).collect::<Result<Vec<_>, _>>()?;
-    Ok(format!("sum({}{{{}}})", query.metric_name, matchers.join(",")))
-}
-
-/// A text that stands for itself in a regular expression.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if r"\.+*?()|[]{}^$".contains(letter) {
-            escaped.push('\\');
-        }
-        escaped.push(letter);
-    }
-    escaped
-}
-
-fn quoted(value: &str) -> String {
-    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+    let matchers = query.labels.iter().map(|label| {
+        let (operator, value) = matcher(label);
+        (label.key.as_str(), operator, value)
+    });
+    sum(&query.metric_name, matchers).map_err(|error| format!("metricQuery: {error}"))
 }
 
 #[cfg(test)]
@@ -155,9 +135,14 @@ mod tests {
     use serde_json::{Value, json};
     use sources::prometheus::UsageSettings;
 
+    use super::super::QueryScope;
     use super::*;
 
     fn check(target: &Value, metric: &Value, expected: Result<&str, &str>) {
+        check_in(QueryScope::Cluster, target, metric, expected);
+    }
+
+    fn check_in(scope: QueryScope, target: &Value, metric: &Value, expected: Result<&str, &str>) {
         let mut metric = metric.clone();
         metric["resourceIdentifier"] = json!("id");
         let object = json!({
@@ -167,7 +152,9 @@ mod tests {
         let object: TimeSeriesPrediction = serde_json::from_value(object).expect("an object");
         let settings = UsageSettings::default();
         let layout = Layout { cpu: settings.cpu_candidates().get(1).cloned(), memory: None, pod_labels: None };
-        let text = Query::of(&object, &object.spec.prediction_metrics[0]).and_then(|query| query.text(&layout));
+        let access = ObjectAccess { scope, ..ObjectAccess::to_namespace("shop") };
+        let query = Query::of(&object, &object.spec.prediction_metrics[0], &access);
+        let text = query.and_then(|query| query.text(&layout));
         assert_eq!(text.as_deref(), expected.map_err(str::to_owned).as_ref().map(|text| *text), "{metric}");
     }
 
@@ -196,7 +183,34 @@ mod tests {
         let labels = json!([label("=", &["x\"y"]), label("!~", &["b.*"]), label("in", &["c.d", "e"])]);
         check(&web(), &of(labels), Ok(r#"sum(m{a="x\"y",a!~"b.*",a=~"c\\.d|e"})"#));
         let wrong = json!({"type": "MetricQuery", "metricQuery": {"metricName": "m} or vector(1"}});
-        check(&web(), &wrong, Err("metricQuery: \"m} or vector(1\" is not the name of a metric"));
+        check(&web(), &wrong, Err("metricQuery: \"m} or vector(1\" is not the name of a metric in Prometheus"));
+        let wrong = json!([{"key": "a=\"\",b", "operator": "=", "value": [""]}]);
+        check(&web(), &of(wrong), Err(r#"metricQuery: "a=\"\",b" is not the name of a label in Prometheus"#));
+    }
+
+    #[test]
+    fn every_kind_of_query_is_confined_to_the_namespace() {
+        let check =
+            |target: &Value, metric: &Value, expected| check_in(QueryScope::Namespace, target, metric, expected);
+        let expression = |text: &str| json!({"type": "ExpressionQuery", "expressionQuery": {"expression": text}});
+        check(&web(), &expression("up"), Ok(r#"up{namespace="shop"}"#));
+        let hostile = r#"sum by (namespace, le) (rate(payment_amount_bucket{namespace="bank"}[5m]))"#;
+        let confined = r#"sum by (namespace,le)(rate(payment_amount_bucket{namespace="bank",namespace="shop"}[5m]))"#;
+        check(&web(), &expression(hostile), Ok(confined));
+        let refused = "the expression cannot be confined to the namespace: character 4: expected an operator, found up";
+        check(&web(), &expression("up up"), Err(refused));
+        check(&web(), &expression(" "), Err("the expression is empty"));
+        let long = format!("{}a", "a+".repeat(3000));
+        check(&web(), &expression(&long), Err("the expression is longer than 8000 characters"));
+        let labels = json!([{"key": "namespace", "operator": "=", "value": ["bank"]}]);
+        let metric = json!({"type": "MetricQuery", "metricQuery": {"metricName": "m", "labels": labels}});
+        check(&web(), &metric, Ok(r#"sum(m{namespace="bank",namespace="shop"})"#));
+        let cpu = json!({"type": "ResourceQuery", "resourceQuery": "cpu"});
+        let why = "targetRef: nodes are predicted only in namespaces that have the label plimsoll.dev/prediction-query-scope=cluster";
+        check(&json!({"kind": "Node", "name": "node-1"}), &cpu, Err(why));
+        let workload = "sum(max by (namespace,pod,container) (irate(container_cpu_usage_seconds_total{\
+                        pod!=\"\",container!=\"POD\",container!=\"\",namespace=\"shop\",pod=~\"web-[a-z0-9]+-[a-z0-9]{5}\"}[3m])))";
+        check(&web(), &cpu, Ok(workload));
     }
 
     #[test]

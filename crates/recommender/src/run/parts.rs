@@ -70,11 +70,12 @@ impl Parts<'_> {
         })
     }
 
-    pub(super) fn gather(&self, source: Source, args: &PredictionArgs) -> Gather {
+    pub(super) fn gather(&self, source: Source, args: &PredictionArgs, rules: Option<Told>) -> Gather {
         Gather {
             horizontal: self.horizontal.view(),
             recommender: self.recommender.to_owned(),
             source,
+            access: args.access(rules),
             pace: args.pace(),
             limits: args.limits(),
             concurrency: usize::from(args.prometheus_query_concurrency),

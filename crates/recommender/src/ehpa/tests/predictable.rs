@@ -64,6 +64,25 @@ fn a_metric_that_cannot_be_predicted_is_named_with_the_reason() {
 }
 
 #[test]
+fn names_that_are_no_names_cannot_become_part_of_a_query() {
+    let with = |name: &str, selector: Value| {
+        let mut metric = named("External", name);
+        metric["external"]["metric"]["selector"] = selector;
+        Stage::new(&json!({ "metrics": [metric] }))
+    };
+    let hostile = r#"x="",y"#;
+    let label = r#""x=\"\",y" is not the name of a label in Prometheus"#;
+    check(&with("queue", json!({"matchLabels": {hostile: "a"}})), &[], &[("external.queue", label)]);
+    let expressions = json!({"matchExpressions": [{"key": hostile, "operator": "Exists"}]});
+    check(&with("queue", expressions), &[], &[("external.queue", label)]);
+    let metric = r#""s0-queue" is not the name of a metric in Prometheus"#;
+    check(&with("s0-queue", Value::Null), &[], &[("external.s0-queue", metric)]);
+    // What the user says instead is theirs.
+    let annotation = "metric-query.autoscaling.crane.io/external.s0-queue";
+    check(&with("s0-queue", Value::Null).annotated(annotation, "sum(queue)"), &["external.s0-queue"], &[]);
+}
+
+#[test]
 fn people_are_told_once_for_each_generation() {
     let mut stage = Stage::new(&json!({"metrics": [named("Pods", "job:http_requests:rate5m")]}));
     let mut told = Vec::new();

@@ -12,6 +12,7 @@ use kube::ResourceExt as _;
 use super::limits::MemoryLimits;
 use super::shares::Shares;
 use super::store::Failure;
+use crate::predict::access::QueryAccess;
 use crate::predict::job::{Annotations, Job, MetricJob};
 use crate::predict::outlook::Outlook;
 use crate::predict::query::Query;
@@ -24,6 +25,7 @@ pub(super) struct Objects {
     limits: MemoryLimits,
     /// Whether there is a store that knows expressions.
     has_store: bool,
+    pub(super) access: QueryAccess,
     known: BTreeMap<String, Object>,
     is_synced: bool,
     /// The number of the metric that comes next.
@@ -64,12 +66,19 @@ pub(super) struct Question {
 }
 
 impl Objects {
-    pub(super) fn new(recommender: String, pace: Pace, limits: MemoryLimits, has_store: bool) -> Self {
+    pub(super) fn new(
+        recommender: String,
+        pace: Pace,
+        limits: MemoryLimits,
+        has_store: bool,
+        access: QueryAccess,
+    ) -> Self {
         Self {
             recommender,
             pace,
             limits,
             has_store,
+            access,
             known: BTreeMap::new(),
             is_synced: false,
             next_number: 0,
@@ -79,6 +88,9 @@ impl Objects {
 
     /// Takes up which objects there are; gives whether any came, went or changed, or whether it is known for the first time.
     pub(super) fn sync(&mut self, view: &View, now: Timestamp) -> bool {
+        if !self.access.is_known() {
+            return false;
+        }
         let mut before = std::mem::take(&mut self.known);
         let mut changed = !std::mem::replace(&mut self.is_synced, true);
         for whole in view.predictions.iter() {
@@ -105,7 +117,7 @@ impl Objects {
         if !is_ours {
             return None;
         }
-        let mut job = Job::new(whole.key.clone(), object, annotations);
+        let mut job = Job::new(whole.key.clone(), object, annotations, &self.access.of(view, whole));
         job.uid = uid;
         if !self.has_store {
             job.metrics.iter_mut().for_each(needs_store);

@@ -1,0 +1,230 @@
+//! The series that the queries of an object may read: those of its namespace, or all where an administrator allows it.
+//!
+//! One credential reads for all objects, so nothing else keeps the series of one namespace from another. An administrator allows more by a flag, by a
+//! label of the namespace, or by a rule that makes the very expression.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use cluster::{View, Whole};
+use sources::prometheus::confine;
+
+use super::job::owner;
+use crate::ehpa::is_by_rule;
+use crate::ehpa::rules::{Rules, Told};
+
+/// Label of a namespace that says which series the queries of its objects may read. It goes before the flag.
+const SCOPE_LABEL: &str = "plimsoll.dev/prediction-query-scope";
+
+/// The series that queries may read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueryScope {
+    /// Those of the namespace of the object.
+    #[default]
+    Namespace,
+    /// All.
+    Cluster,
+}
+
+/// A text that names no scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected namespace or cluster")]
+pub struct UnknownQueryScope;
+
+impl FromStr for QueryScope {
+    type Err = UnknownQueryScope;
+
+    fn from_str(name: &str) -> Result<Self, UnknownQueryScope> {
+        match name {
+            "namespace" => Ok(Self::Namespace),
+            "cluster" => Ok(Self::Cluster),
+            _ => Err(UnknownQueryScope),
+        }
+    }
+}
+
+/// The access of all objects, from flags and rules.
+#[derive(Clone, Debug)]
+pub(crate) struct QueryAccess {
+    /// Where the label of the namespace says nothing.
+    pub(crate) scope: QueryScope,
+    /// The label of series that has their namespace.
+    pub(crate) namespace_label: String,
+    pub(crate) rules: Option<Told>,
+}
+
+impl QueryAccess {
+    /// Whether the rules were read, if there are any.
+    pub(super) fn is_known(&self) -> bool {
+        self.rules.as_ref().is_none_or(|rules| rules.borrow().is_some())
+    }
+
+    /// Whether the rules changed since the last call.
+    pub(super) fn has_changed(&mut self) -> bool {
+        let Some(rules) = &mut self.rules else { return false };
+        let has_changed = rules.has_changed().unwrap_or(false);
+        rules.mark_unchanged();
+        has_changed
+    }
+
+    /// The access of one object.
+    pub(super) fn of<'a>(&'a self, view: &'a View, object: &'a Whole<TimeSeriesPrediction>) -> ObjectAccess<'a> {
+        let namespace = object.key.namespace.as_str();
+        let label = view.namespaces.get(namespace).and_then(|namespace| namespace.labels.get(SCOPE_LABEL));
+        ObjectAccess {
+            // A value that names no scope allows nothing.
+            scope: label.map_or(self.scope, |label| label.parse().unwrap_or_default()),
+            namespace_label: &self.namespace_label,
+            namespace,
+            owner: owner(view, object),
+            rules: self.rules.as_ref().and_then(|rules| rules.borrow().clone()),
+        }
+    }
+}
+
+/// The access of one object.
+pub(super) struct ObjectAccess<'a> {
+    pub(super) scope: QueryScope,
+    pub(super) namespace_label: &'a str,
+    pub(super) namespace: &'a str,
+    /// The effective autoscaler that owns the object.
+    pub(super) owner: Option<&'a EffectiveHorizontalPodAutoscaler>,
+    pub(super) rules: Option<Arc<Rules>>,
+}
+
+impl ObjectAccess<'_> {
+    /// The expression over the series that it may read, or why there is none.
+    pub(super) fn expression(&self, identifier: &str, expression: String) -> Result<String, String> {
+        if self.scope == QueryScope::Cluster || self.is_by_rule(identifier, &expression) {
+            return Ok(expression);
+        }
+        let confined = confine(&expression, self.namespace_label, self.namespace);
+        confined.map_err(|error| format!("the expression cannot be confined to the namespace: {error}"))
+    }
+
+    /// Why the metrics of nodes may not be read; none if they may.
+    pub(super) fn nodes(&self) -> Result<(), String> {
+        match self.scope {
+            QueryScope::Cluster => Ok(()),
+            QueryScope::Namespace => Err(format!(
+                "targetRef: nodes are predicted only in namespaces that have the label {SCOPE_LABEL}=cluster"
+            )),
+        }
+    }
+
+    /// Whether a rule asks for the metric by this expression. Rules are written by administrators, so it does not matter who wrote the object.
+    fn is_by_rule(&self, identifier: &str, expression: &str) -> bool {
+        let owned = self.owner.zip(self.rules.as_deref());
+        owned.is_some_and(|(owner, rules)| is_by_rule(owner, rules, identifier, expression))
+    }
+}
+
+#[cfg(test)]
+impl<'a> ObjectAccess<'a> {
+    pub(super) fn to_namespace(namespace: &'a str) -> Self {
+        Self { scope: QueryScope::Namespace, namespace_label: "namespace", namespace, owner: None, rules: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use cluster::{Namespace, ObjectKey};
+    use serde_json::json;
+    use tokio::sync::watch;
+
+    use super::*;
+
+    /// A rule file whose metric `queue` is of the whole cluster, and whose metric `jobs` has another label for namespaces.
+    const RULES: &str = "externalRules: [\
+        {seriesQuery: 'queue{}', resources: {namespaced: false}, metricsQuery: 'max(<<.Series>>{<<.LabelMatchers>>})'},\
+        {seriesQuery: 'jobs{}', resources: {overrides: {ns: {resource: namespace}}}, metricsQuery: 'sum(<<.Series>>{<<.LabelMatchers>>})'}]";
+
+    /// A view with a namespace `shop` that has this label, an effective autoscaler and its prediction.
+    fn view(label: Option<&str>, owner_uid: &str) -> (View, Whole<TimeSeriesPrediction>) {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        let external = |name: &str| {
+            let metric = json!({"name": name, "selector": {"matchLabels": {"topic": "a"}}});
+            json!({"type": "External", "external": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "1"}}})
+        };
+        let owner = api::effective_hpa::parse(json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u-1"},
+            "spec": {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3, "metrics": [external("queue"), external("jobs")]},
+        }));
+        let reference = json!({"apiVersion": "a/v1", "kind": "K", "name": "web", "uid": owner_uid, "controller": true});
+        let prediction = serde_json::from_value(json!({
+            "metadata": {"name": "ehpa-web", "namespace": "shop", "uid": "u-2", "ownerReferences": [reference]},
+            "spec": {"predictionMetrics": [], "targetRef": target, "predictionWindowSeconds": 3600},
+        }));
+        let mut view = View::default();
+        let labels = label.map(|label| (SCOPE_LABEL.to_owned(), label.to_owned()));
+        let labels: BTreeMap<_, _> = labels.into_iter().collect();
+        let namespace = Namespace { name: "shop".to_owned(), labels: labels.into(), annotations: BTreeMap::new() };
+        view.namespaces.apply(Arc::new(namespace));
+        let owner = Whole { key: ObjectKey::new("shop", "web"), object: owner.expect("an effective autoscaler") };
+        view.effective_autoscalers.apply(Arc::new(owner));
+        (view, Whole { key: ObjectKey::new("shop", "ehpa-web"), object: prediction.expect("a prediction") })
+    }
+
+    fn access(scope: QueryScope) -> QueryAccess {
+        QueryAccess { scope, namespace_label: "namespace".to_owned(), rules: None }
+    }
+
+    #[test]
+    fn the_label_of_the_namespace_goes_before_the_flag() {
+        use QueryScope::{Cluster, Namespace};
+        for (flag, label, expected) in [
+            (Namespace, None, Namespace),
+            (Cluster, None, Cluster),
+            (Namespace, Some("cluster"), Cluster),
+            (Cluster, Some("namespace"), Namespace),
+            (Cluster, Some("Cluster"), Namespace),
+            (Cluster, Some(""), Namespace),
+        ] {
+            let (view, prediction) = view(label, "u-1");
+            let access = access(flag);
+            let access = access.of(&view, &prediction);
+            assert_eq!(access.scope, expected, "{flag:?} {label:?}");
+            let confined = if expected == Cluster { "sum(up)" } else { r#"sum(up{namespace="shop"})"# };
+            assert_eq!(access.expression("a", "sum(up)".to_owned()).as_deref(), Ok(confined));
+            assert_eq!(access.nodes().is_ok(), expected == Cluster);
+        }
+        let elsewhere = View::default();
+        assert_eq!(access(Namespace).of(&elsewhere, &view(None, "").1).scope, Namespace);
+    }
+
+    #[test]
+    fn an_expression_that_a_rule_makes_is_an_administrators() {
+        let queue = r#"sum(max(queue{topic="a"}))"#;
+        let jobs = r#"sum(jobs{topic="a",ns="shop"})"#;
+        for (owner, identifier, expression, is_by_rule) in [
+            ("u-1", "external.queue", queue, true),
+            ("u-1", "external.jobs", jobs, true),
+            ("u-1", "external.jobs", queue, false),
+            ("u-1", "external.queue", r#"sum(max(queue{topic="b"}))"#, false),
+            ("u-1", "external.queue", "sum(max(queue))", false),
+            ("u-9", "external.queue", queue, false),
+        ] {
+            let (view, prediction) = view(None, owner);
+            let (_tell, told) = watch::channel(Some(Arc::new(Rules::read(RULES, &[]))));
+            let access = QueryAccess { rules: Some(told), ..access(QueryScope::Namespace) };
+            let found = access.of(&view, &prediction).expression(identifier, expression.to_owned());
+            assert_eq!(found.as_deref() == Ok(expression), is_by_rule, "{owner} {identifier} {expression}: {found:?}");
+            assert!(is_by_rule || found.is_ok_and(|found| found.contains(r#"namespace="shop""#)), "{expression}");
+        }
+    }
+
+    #[test]
+    fn rules_that_are_not_read_yet_are_waited_for() {
+        let (tell, told) = watch::channel(None);
+        let mut access = QueryAccess { rules: Some(told), ..access(QueryScope::Namespace) };
+        assert_eq!((access.is_known(), access.has_changed()), (false, false));
+        tell.send_replace(Some(Arc::new(Rules::default())));
+        assert_eq!((access.is_known(), access.has_changed(), access.has_changed()), (true, true, false));
+        drop(tell);
+        assert!(access.is_known() && !access.has_changed());
+    }
+}
