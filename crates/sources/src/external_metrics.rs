@@ -2,17 +2,19 @@
 //!
 //! As upstream does, one request per pod and metric, with the selector of the pod's autoscaler and `pod=NAME`; a label of
 //! each value names the container. Unlike there, a request that fails costs its pod only, a value keeps its own time, and
-//! a metric without value is no zero. A pass ends when its time is up or too much has failed; the next one begins where it
-//! ended. Source: upstream `recommender/input/metrics/metrics_source.go`.
+//! a metric without value is no zero. A pass ends when its time is up or too much has failed in a row. Pods that fail do not keep
+//! those of other namespaces waiting (`queue`). Source: upstream `recommender/input/metrics/metrics_source.go`.
 
-use std::collections::BTreeMap;
+mod queue;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::external_metrics::{API_VERSION, ExternalMetricValue, ExternalMetricValueList};
 use form_urlencoded::byte_serialize;
 use futures::StreamExt as _;
-use futures::stream;
+use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 use kube::Client;
 use model::{ContainerRef, Cpu, Memory, Requirement, Sample, Selector};
@@ -21,12 +23,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::ContainerUsage;
 use crate::metrics_api::MetricsApiError;
+use queue::{Asked, Queue};
 
-/// How long one answer may take.
+/// How long one answer may take at the most. It is half of a pass if that is less, so that those which never come count as failures.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests at the same time.
 const CONCURRENCY: usize = 10;
-/// After so many failures the adapter is left alone until the next pass.
+/// After so many failures in a row the adapter is left alone until the next pass, and a namespace after so many in all.
 const MAX_FAILURES: usize = 20;
 /// The most series in the answer for one pod: far more than it can have containers.
 const MAX_SERIES: usize = 10_000;
@@ -66,7 +69,7 @@ impl ExternalMetricNames {
 }
 
 /// A pod whose usage is wanted.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodQuestion {
     /// Its namespace.
     pub namespace: String,
@@ -98,13 +101,27 @@ pub struct Pass {
     pub problem: Option<MetricsApiError>,
 }
 
-/// The external metrics API of a cluster. Clones share where the next pass begins.
+/// The external metrics API of a cluster. Clones share what earlier passes found out.
 #[derive(Clone)]
 pub struct ExternalMetrics {
     client: Client,
     names: ExternalMetricNames,
-    /// The first pod that the pass before did not come to.
-    begin: Arc<Mutex<Option<PodQuestion>>>,
+    history: Arc<Mutex<History>>,
+}
+
+/// What earlier passes found out.
+#[derive(Default)]
+struct History {
+    passes: u64,
+    /// Of the pods of the last pass.
+    asked: HashMap<PodQuestion, Asked>,
+}
+
+/// What became of the questions about a pod.
+#[derive(Clone, Default)]
+struct Answers {
+    count: usize,
+    failed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,59 +133,84 @@ enum Resource {
 impl ExternalMetrics {
     /// Asks through `client`, which bounds the size of answers and the rate of requests.
     pub fn new(client: Client, names: ExternalMetricNames) -> Self {
-        Self { client, names, begin: Arc::default() }
+        Self { client, names, history: Arc::default() }
     }
 
     /// The current usage of these pods, as far as it can be had within `time`.
     pub async fn read(&self, mut pods: Vec<PodQuestion>, time: Duration) -> Pass {
         let until = Instant::now() + time;
         pods.sort_unstable();
-        if let Some(begin) = self.begin().take() {
-            let first = pods.partition_point(|pod| *pod < begin);
-            pods.rotate_left(first);
-        }
-        let (pass, asked) = self.pass(&pods, until).await;
-        *self.begin() = (pass.left_out > 0).then(|| pods.into_iter().nth(asked)).flatten();
+        let before = std::mem::take(&mut self.history().asked);
+        let (pass, answers) = self.pass(&pods, &before, until, ANSWER_TIMEOUT.min(time / 2)).await;
+        let questions = self.names.metrics().len();
+        let mut history = self.history();
+        history.passes += 1;
+        let number = history.passes;
+        // Those that were not reached keep their place.
+        let asked = pods.into_iter().zip(answers).filter_map(|(pod, answers)| {
+            let is_whole = answers.failed || answers.count >= questions;
+            let asked = if is_whole { Asked { failed: answers.failed, pass: number } } else { *before.get(&pod)? };
+            Some((pod, asked))
+        });
+        history.asked = asked.collect();
         pass
     }
 
-    fn begin(&self) -> MutexGuard<'_, Option<PodQuestion>> {
-        self.begin.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for one pod after the other; gives how many were asked for in full.
-    async fn pass(&self, pods: &[PodQuestion], until: Instant) -> (Pass, usize) {
+    /// Asks for the pods; gives for each of them what became of its questions.
+    async fn pass(
+        &self,
+        pods: &[PodQuestion],
+        before: &HashMap<PodQuestion, Asked>,
+        until: Instant,
+        patience: Duration,
+    ) -> (Pass, Vec<Answers>) {
         let metrics = &self.names.metrics();
-        let questions = pods.len() * metrics.len();
-        let asked = (0..questions).map(|question| async move {
-            self.ask(&pods[question / metrics.len()], metrics[question % metrics.len()].1).await
-        });
-        // In order, so that what is not reached is the rest.
-        let mut answers = stream::iter(asked).buffered(CONCURRENCY);
-        let (mut pass, mut samples, mut done) = (Pass::default(), Samples::default(), 0);
-        while pass.failed < MAX_FAILURES
-            && let Ok(Some(answer)) = timeout_at(until, answers.next()).await
-        {
-            let (pod, (resource, _)) = (&pods[done / metrics.len()], metrics[done % metrics.len()]);
-            done += 1;
+        let mut queue = Queue::new(pods, before, MAX_FAILURES);
+        let mut running = FuturesUnordered::new();
+        let (mut pass, mut samples, mut in_a_row) = (Pass::default(), Samples::default(), 0);
+        let mut answers = vec![Answers::default(); pods.len()];
+        while in_a_row < MAX_FAILURES {
+            while running.len() < CONCURRENCY
+                && let Some((pod, metric)) = queue.next(metrics.len())
+            {
+                running.push(async move { (pod, metric, self.ask(&pods[pod], metrics[metric].1, patience).await) });
+            }
+            let Ok(Some((place, metric, answer))) = timeout_at(until, running.next()).await else { break };
+            let (pod, answers) = (&pods[place], &mut answers[place]);
+            queue.answered(&pod.namespace, answer.is_err());
+            answers.count += 1;
             match answer {
-                Ok(values) => samples.add(pod, resource, values, &self.names.container_label),
+                Ok(values) => {
+                    in_a_row = 0;
+                    samples.add(pod, metrics[metric].0, values, &self.names.container_label);
+                }
                 Err(error) => {
+                    in_a_row += 1;
                     pass.failed += 1;
+                    answers.failed = true;
                     pass.problem.get_or_insert(error);
                 }
             }
         }
-        pass.left_out = questions - done;
+        pass.left_out = pods.len() * metrics.len() - answers.iter().map(|answers| answers.count).sum::<usize>();
         pass.usage = samples.into_usage();
-        (pass, done.checked_div(metrics.len()).unwrap_or(0))
+        (pass, answers)
     }
 
-    async fn ask(&self, pod: &PodQuestion, metric: &str) -> Result<Vec<ExternalMetricValue>, MetricsApiError> {
+    async fn ask(
+        &self,
+        pod: &PodQuestion,
+        metric: &str,
+        patience: Duration,
+    ) -> Result<Vec<ExternalMetricValue>, MetricsApiError> {
         let request = http::Request::get(path(pod, metric)).body(Vec::new());
         let request = request.map_err(|error| MetricsApiError::Request(kube::Error::HttpError(error)))?;
-        let answer = timeout(ANSWER_TIMEOUT, self.client.request::<ExternalMetricValueList>(request)).await;
-        let items = answer.map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??.items;
+        let answer = timeout(patience, self.client.request::<ExternalMetricValueList>(request)).await;
+        let items = answer.map_err(|_| MetricsApiError::Timeout(patience))??.items;
         if items.len() > MAX_SERIES {
             return Err(MetricsApiError::TooMany { items: items.len(), most: MAX_SERIES });
         }

@@ -1,0 +1,179 @@
+//! The order in which pods are asked for: namespaces by turns, so that the pods of one cannot keep those of another waiting.
+//!
+//! Within a namespace those come first that were last asked for the longest time ago, and those that failed then come last. Namespaces with such
+//! pods come after all others. A namespace of which too many questions fail is left alone for the rest of the pass.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::PodQuestion;
+
+/// Questions about the pods of one namespace at the same time, while there are others.
+const NAMESPACE_CONCURRENCY: usize = 5;
+
+/// The last time that a pod was asked for in full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Asked {
+    /// Whether a question about it failed.
+    pub(super) failed: bool,
+    /// The number of the pass.
+    pub(super) pass: u64,
+}
+
+/// What is still to be asked in a pass.
+pub(super) struct Queue<'a> {
+    /// In the order in which they have their turns.
+    namespaces: VecDeque<Namespace<'a>>,
+    max_failures: usize,
+}
+
+struct Namespace<'a> {
+    name: &'a str,
+    /// By their places in the list.
+    pods: VecDeque<usize>,
+    /// Questions of the first pod that were taken already.
+    taken: usize,
+    /// Whether pods of it failed when they were last asked for.
+    is_suspect: bool,
+    running: usize,
+    failures: usize,
+}
+
+impl<'a> Queue<'a> {
+    /// `max_failures`: after so many the rest of a namespace is left alone.
+    pub(super) fn new(pods: &'a [PodQuestion], asked: &HashMap<PodQuestion, Asked>, max_failures: usize) -> Self {
+        let last = |pod: &usize| asked.get(&pods[*pod]);
+        let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (place, pod) in pods.iter().enumerate() {
+            by_name.entry(&pod.namespace).or_default().push(place);
+        }
+        let mut namespaces: Vec<_> = by_name.into_iter().collect();
+        for (_, pods) in &mut namespaces {
+            // What was never asked for comes before all that was.
+            pods.sort_by_key(last);
+        }
+        namespaces.sort_by_key(|(_, pods)| pods.first().and_then(last));
+        let namespaces = namespaces.into_iter().map(|(name, pods)| Namespace {
+            name,
+            is_suspect: pods.iter().any(|pod| last(pod).is_some_and(|asked| asked.failed)),
+            pods: pods.into(),
+            taken: 0,
+            running: 0,
+            failures: 0,
+        });
+        Self { namespaces: namespaces.collect(), max_failures }
+    }
+
+    /// The next pod to ask for, and which of its questions; `questions` is how many each has.
+    pub(super) fn next(&mut self, questions: usize) -> Option<(usize, usize)> {
+        let max_failures = self.max_failures;
+        let is_open = |it: &Namespace| !it.pods.is_empty() && it.failures + it.running < max_failures;
+        let has_place = |it: &Namespace| is_open(it) && it.running < NAMESPACE_CONCURRENCY;
+        let first = |fits: &dyn Fn(&Namespace) -> bool| self.namespaces.iter().position(fits);
+        let place =
+            first(&|it| has_place(it) && !it.is_suspect).or_else(|| first(&has_place)).or_else(|| first(&is_open))?;
+        let mut namespace = self.namespaces.remove(place)?;
+        let found = namespace.pods.front().map(|pod| (*pod, namespace.taken));
+        namespace.taken += 1;
+        if namespace.taken >= questions {
+            namespace.pods.pop_front();
+            namespace.taken = 0;
+        }
+        namespace.running += 1;
+        self.namespaces.push_back(namespace);
+        found
+    }
+
+    /// A question about a pod of this namespace was answered, or failed.
+    pub(super) fn answered(&mut self, namespace: &str, failed: bool) {
+        if let Some(namespace) = self.namespaces.iter_mut().find(|it| it.name == namespace) {
+            namespace.running = namespace.running.saturating_sub(1);
+            namespace.failures += usize::from(failed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pods(names: &[&str]) -> Vec<PodQuestion> {
+        let pod = |name: &&str| {
+            let (namespace, pod) = name.split_once('/').expect("a namespace and a name");
+            PodQuestion::new(namespace, pod, &"app=web".parse().expect("a selector"))
+        };
+        names.iter().map(pod).collect()
+    }
+
+    /// `asked`: pods with the pass, and whether they failed. `answer` gives whether a question fails, or none if it stays without an answer.
+    fn check(names: &[&str], asked: &[(&str, u64, bool)], answer: impl Fn(&str) -> Option<bool>, expected: &[&str]) {
+        let all = pods(names);
+        let asked =
+            asked.iter().map(|(name, pass, failed)| (pods(&[name]).remove(0), Asked { failed: *failed, pass: *pass }));
+        let asked = asked.collect();
+        let mut queue = Queue::new(&all, &asked, 3);
+        let mut order = Vec::new();
+        while let Some((pod, _)) = queue.next(1) {
+            order.push(names[pod]);
+            if let Some(failed) = answer(names[pod]) {
+                queue.answered(&all[pod].namespace, failed);
+            }
+        }
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn namespaces_have_their_turns() {
+        let names = ["a/1", "a/2", "a/3", "b/1", "c/1", "c/2"];
+        check(&names, &[], |_| Some(false), &["a/1", "b/1", "c/1", "a/2", "c/2", "a/3"]);
+    }
+
+    #[test]
+    fn those_that_wait_longest_come_first_and_those_that_failed_come_last() {
+        let names = ["a/1", "a/2", "a/3", "b/1", "b/2"];
+        let asked = [("a/1", 2, false), ("a/2", 1, false), ("b/1", 1, true)];
+        check(&names, &asked, |_| Some(false), &["a/3", "a/2", "a/1", "b/2", "b/1"]);
+        let asked = [("a/1", 1, true), ("a/2", 2, true), ("a/3", 3, false), ("b/1", 1, false), ("b/2", 2, false)];
+        check(&names, &asked, |_| Some(false), &["b/1", "b/2", "a/3", "a/1", "a/2"]);
+    }
+
+    #[test]
+    fn a_namespace_whose_questions_fail_is_left_alone() {
+        let names = ["a/1", "a/2", "a/3", "a/4", "a/5", "b/1", "b/2"];
+        let order = ["a/1", "b/1", "a/2", "b/2", "a/3"];
+        check(&names, &[], |name| Some(name.starts_with('a')), &order);
+    }
+
+    #[test]
+    fn a_namespace_whose_questions_hang_leaves_places_to_others() {
+        let all: Vec<_> = (0..9).flat_map(|number| [format!("a/{number}"), format!("b/{number}")]).collect();
+        let all = pods(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut queue = Queue::new(&all, &HashMap::new(), 100);
+        let (mut hanging, mut answered) = (0, 0);
+        for _ in 0..14 {
+            let (pod, question) = queue.next(1).expect("there are more");
+            assert_eq!(question, 0);
+            match all[pod].namespace.as_str() {
+                "a" => hanging += 1,
+                other => {
+                    answered += 1;
+                    queue.answered(other, false);
+                }
+            }
+        }
+        assert_eq!((hanging, answered), (5, 9));
+        assert!(queue.next(1).is_some(), "no other namespace waits by now");
+    }
+
+    #[test]
+    fn the_questions_of_a_pod_follow_each_other() {
+        let all = pods(&["a/1", "a/2"]);
+        let mut queue = Queue::new(&all, &HashMap::new(), 3);
+        let order = std::iter::from_fn(|| {
+            let next = queue.next(2);
+            queue.answered("a", false);
+            next
+        });
+        let order: Vec<_> = order.collect();
+        assert_eq!(order, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+    }
+}
