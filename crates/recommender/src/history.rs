@@ -13,6 +13,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use runtime::Backoff;
 use runtime::retry::Class;
+use sources::causes::with_causes;
 use sources::prometheus::{
     Connection, Exchange, Layout, Observer, PodLabelSettings, PodLabels, Prometheus, PrometheusError, Step,
     UsageSettings, Window,
@@ -72,7 +73,11 @@ impl Fetching {
                 Ok(()) => failures = 0,
                 Err(error) => {
                     failures += 1;
-                    tracing::warn!(%error, failures, "no history yet; earlier recommendations are kept, and it is tried again");
+                    tracing::warn!(
+                        error = with_causes(&error),
+                        failures,
+                        "no history yet; earlier recommendations are kept, and it is tried again"
+                    );
                     block_in_place(|| self.shared.lock().history_failed(error.to_string()));
                     self.shared.changed();
                     let pause = BACKOFF.pause(failures, Class::Retry { after: Duration::ZERO }, rand::random());
@@ -93,7 +98,11 @@ impl Fetching {
             let filled = self.fill_one(&store, &layout, &gap, now).await;
             self.metrics.history.fetched(filled.is_ok());
             if let Err(error) = filled {
-                tracing::debug!(namespace = gap.namespace, %error, "cannot fetch the history of a namespace");
+                tracing::debug!(
+                    namespace = gap.namespace,
+                    error = with_causes(&error),
+                    "cannot fetch the history of a namespace"
+                );
                 failed.push(error);
             }
             if failed.len() >= MAX_FAILURES {

@@ -32,7 +32,7 @@ use model::{ContainerRef, Series};
 pub use answer::Labelled;
 pub use confine::{ConfineError, confine};
 pub use connection::{Connection, Credentials, Secret};
-pub use error::{Excess, PrometheusError};
+pub use error::{Detail, Excess, PrometheusError};
 pub use exchange::{Exchange, Observer, Prometheus};
 pub use instant::{InstantSample, SeriesShape};
 pub use label_names::KnownKeys;
@@ -41,6 +41,7 @@ pub use query::{NameError, is_label_name, is_metric_name, literal, matcher, sum,
 pub use step::{ParseStepError, Step};
 pub use window::Window;
 
+use crate::causes::with_causes;
 use exchange::MAX_BYTES;
 use window::Pieces;
 
@@ -163,7 +164,7 @@ impl Prometheus {
                     if excess.is_none() || timeouts > MAX_TIMEOUTS || !pieces.halve() {
                         return Err(error);
                     }
-                    tracing::debug!(%error, "asking for less at once");
+                    tracing::debug!(error = with_causes(&error), "asking for less at once");
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use sources::causes::with_causes;
 use sources::prometheus::{Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError};
 
 use super::answers::Failure;
@@ -129,7 +130,7 @@ impl Store {
             let answer = prometheus.query(&query, PATIENCE).await;
             store.heard(&query, &answer, prometheus);
             let mut samples = answer.map_err(|error| {
-                tracing::debug!(%error, query, "a query failed");
+                tracing::debug!(error = with_causes(&error), query, "a query failed");
                 public(&error)
             })?;
             if let Some(label) = label {
@@ -163,14 +164,9 @@ impl Store {
     }
 }
 
-/// What may be said to whoever asks: not where the store is, nor how it is reached.
+/// The text of an error says neither where the store is nor what it answered; that is in the log.
 fn public(error: &PrometheusError) -> Failure {
-    let why = match error {
-        PrometheusError::SetUp(_) => "the connection to Prometheus cannot be set up".to_owned(),
-        PrometheusError::Unreachable(_) => "Prometheus cannot be reached".to_owned(),
-        error => error.to_string(),
-    };
-    Failure { why, is_timeout: matches!(error, PrometheusError::Timeout(_)) }
+    Failure { why: error.to_string(), is_timeout: matches!(error, PrometheusError::Timeout(_)) }
 }
 
 #[cfg(test)]
@@ -229,9 +225,9 @@ mod tests {
 
     #[test]
     fn nobody_is_told_where_the_store_is() {
-        let error = PrometheusError::Unreachable("tcp 10.1.2.3:9090".to_owned());
+        let error = PrometheusError::Unreachable("tcp 10.1.2.3:9090".into());
         assert_eq!(public(&error).why, "Prometheus cannot be reached");
-        let error = PrometheusError::Refused { code: 400, message: "parse error".to_owned() };
-        assert_eq!(public(&error).why, "Prometheus answers 400: parse error");
+        let error = PrometheusError::Refused { code: 400, message: "parse error near x".into() };
+        assert_eq!(public(&error).why, "Prometheus refuses the query: HTTP status 400");
     }
 }

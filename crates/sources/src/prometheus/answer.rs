@@ -51,7 +51,7 @@ pub(super) fn series(body: &[u8]) -> Result<Vec<Labelled>, PrometheusError> {
     match data(body)? {
         Data::Matrix(found) => Ok(found.into_iter().map(labelled).collect()),
         Data::Vector(_) | Data::Scalar(_) | Data::String(_) => {
-            Err(PrometheusError::Malformed("the result of a range is no matrix".to_owned()))
+            Err(PrometheusError::Malformed("the result of a range is no matrix".into()))
         }
     }
 }
@@ -72,8 +72,8 @@ pub(super) fn refusal(body: &[u8]) -> String {
 
 pub(super) fn data<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<D, PrometheusError> {
     let answer: Answer<D> =
-        serde_json::from_slice(body).map_err(|error| PrometheusError::Malformed(error.to_string()))?;
-    answer.data.ok_or_else(|| PrometheusError::Malformed("there is no data in it".to_owned()))
+        serde_json::from_slice(body).map_err(|error| PrometheusError::Malformed(error.to_string().into()))?;
+    answer.data.ok_or_else(|| PrometheusError::Malformed("there is no data in it".into()))
 }
 
 fn labelled(Found { metric, values }: Found) -> Labelled {

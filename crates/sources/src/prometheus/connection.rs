@@ -77,7 +77,7 @@ impl Secret {
             Self::Text(text) => text.clone(),
             Self::File(path) => tokio::fs::read_to_string(path)
                 .await
-                .map_err(|error| PrometheusError::SetUp(format!("cannot read {}: {error}", path.display())))?,
+                .map_err(|error| PrometheusError::SetUp(format!("cannot read {}: {error}", path.display()).into()))?,
         };
         Ok(text.trim().to_owned())
     }
@@ -100,7 +100,7 @@ impl Connection {
         config.root_cert = needs_no_roots.then(Vec::new);
         config.auth_info = self.identity().await?;
         config.headers.clone_from(&self.headers);
-        let set_up = |error: kube::Error| PrometheusError::SetUp(with_causes(&error));
+        let set_up = |error: kube::Error| PrometheusError::SetUp(with_causes(&error).into());
         Ok(ClientBuilder::try_from(config).map_err(set_up)?.build())
     }
 
@@ -122,7 +122,7 @@ impl Connection {
     }
 
     fn uri(&self) -> Result<Uri, PrometheusError> {
-        let refuse = |why: &str| PrometheusError::SetUp(format!("{:?} {why}", self.address));
+        let refuse = |why: &str| PrometheusError::SetUp(format!("{:?} {why}", self.address).into());
         let uri: Uri = self.address.parse().map_err(|_| refuse("is no address"))?;
         match uri.scheme_str() {
             Some("http" | "https") if uri.authority().is_some() => Ok(uri),
@@ -163,7 +163,7 @@ mod tests {
             credentials: Credentials::Bearer(token),
             ..Connection::default()
         };
-        let error = connection.client().await.map(|_| ()).expect_err("no token").to_string();
+        let error = with_causes(&connection.client().await.map(|_| ()).expect_err("no token"));
         assert!(error.contains("/nonexistent/token"), "{error}");
     }
 }

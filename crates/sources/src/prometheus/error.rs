@@ -1,37 +1,58 @@
 //! Why a store of history gave nothing.
+//!
+//! The text of an error is for everyone: it goes into conditions and events of objects, and to callers of the adapter. What only administrators may
+//! see is its source, and [`with_causes`](crate::causes::with_causes) gives both, for the log.
 
 use std::time::Duration;
+
+/// The part of an error that only the log may have: addresses, host names, files, and what the store or a proxy before it answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Detail(String);
+
+impl From<String> for Detail {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for Detail {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
 
 /// The store gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum PrometheusError {
     /// The address, a certificate or a file with credentials cannot be used.
-    #[error("the connection to Prometheus cannot be set up: {0}")]
-    SetUp(String),
+    #[error("the connection to Prometheus cannot be set up")]
+    SetUp(#[source] Detail),
     /// It cannot be reached.
-    #[error("Prometheus cannot be reached: {0}")]
-    Unreachable(String),
+    #[error("Prometheus cannot be reached")]
+    Unreachable(#[source] Detail),
     /// It took too long.
     #[error("Prometheus did not answer within {0:?}")]
     Timeout(Duration),
     /// It answered with an error.
-    #[error("Prometheus answers {code}: {message}")]
+    #[error("Prometheus refuses the query: HTTP status {code}")]
     Refused {
         /// The HTTP status.
         code: u16,
-        /// What it said, in short.
-        message: String,
+        /// The message of the answer, in short.
+        #[source]
+        message: Detail,
     },
     /// The answer is longer than it may be.
     #[error("Prometheus' answer is longer than {0} bytes")]
     TooLong(usize),
     /// The answer is not what the API promises.
-    #[error("Prometheus' answer cannot be read: {0}")]
-    Malformed(String),
+    #[error("Prometheus' answer cannot be read")]
+    Malformed(#[source] Detail),
     /// It answers, but has no usage under any name that was tried.
     #[error("Prometheus has no series of usage; tried {tried}")]
     NoSeries {
-        /// The selectors that matched nothing.
+        /// The selectors that matched nothing. They are made from flags.
         tried: String,
     },
 }
@@ -51,7 +72,7 @@ impl PrometheusError {
         match self {
             Self::Timeout(_) => Some(Excess::Time),
             Self::TooLong(_) => Some(Excess::Size),
-            Self::Refused { code, message } => match code {
+            Self::Refused { code, message: Detail(message) } => match code {
                 413 => Some(Excess::Size),
                 504 => Some(Excess::Time),
                 503 => message.contains("timed out").then_some(Excess::Time),
@@ -69,10 +90,28 @@ impl PrometheusError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::causes::with_causes;
 
     fn check(code: u16, message: &str, expected: Option<Excess>) {
-        let error = PrometheusError::Refused { code, message: message.to_owned() };
+        let error = PrometheusError::Refused { code, message: message.into() };
         assert_eq!(error.excess(), expected, "{error}");
+    }
+
+    /// `public`: the text for everyone. The log has the detail, too.
+    fn check_text(error: &PrometheusError, public: &str) {
+        assert_eq!(error.to_string(), public);
+        let log = with_causes(error);
+        assert!(log.starts_with(public) && log.contains("prometheus-0.corp:9090"), "{log}");
+    }
+
+    #[test]
+    fn only_the_log_has_addresses_and_answers() {
+        let detail = || Detail::from("tcp connect error: prometheus-0.corp:9090");
+        check_text(&PrometheusError::SetUp(detail()), "the connection to Prometheus cannot be set up");
+        check_text(&PrometheusError::Unreachable(detail()), "Prometheus cannot be reached");
+        let refused = PrometheusError::Refused { code: 502, message: detail() };
+        check_text(&refused, "Prometheus refuses the query: HTTP status 502");
+        check_text(&PrometheusError::Malformed(detail()), "Prometheus' answer cannot be read");
     }
 
     #[test]

@@ -138,22 +138,22 @@ impl Prometheus {
         } else {
             Request::get(format!("/api/v1/{path}?{parameters}")).body(Body::empty())
         };
-        let request = request.map_err(|error| PrometheusError::SetUp(error.to_string()))?;
-        let unreachable = |error: kube::Error| PrometheusError::Unreachable(with_causes(&error));
+        let request = request.map_err(|error| PrometheusError::SetUp(error.to_string().into()))?;
+        let unreachable = |error: kube::Error| PrometheusError::Unreachable(with_causes(&error).into());
         let (head, body) = self.client.send(request).await.map_err(unreachable)?.into_parts();
         let body = Limited::new(body, max_bytes).collect().await.map_err(|error| {
             let is_too_long = error.is::<LengthLimitError>();
             if is_too_long {
                 PrometheusError::TooLong(max_bytes)
             } else {
-                PrometheusError::Unreachable(with_causes(&*error))
+                PrometheusError::Unreachable(with_causes(&*error).into())
             }
         })?;
         let body = body.to_bytes();
         if head.status.is_success() {
             return Ok(body.into());
         }
-        Err(PrometheusError::Refused { code: head.status.as_u16(), message: answer::refusal(&body) })
+        Err(PrometheusError::Refused { code: head.status.as_u16(), message: answer::refusal(&body).into() })
     }
 }
 
@@ -163,5 +163,5 @@ async fn parse<T: Send + 'static>(
     read: fn(&[u8]) -> Result<T, PrometheusError>,
 ) -> Result<T, PrometheusError> {
     let read = spawn_blocking(move || read(&body)).await;
-    read.map_err(|error| PrometheusError::Malformed(error.to_string()))?
+    read.map_err(|error| PrometheusError::Malformed(error.to_string().into()))?
 }

@@ -58,13 +58,13 @@ pub(super) fn samples(body: &[u8]) -> Result<Vec<InstantSample>, PrometheusError
             .collect::<Result<_, _>>(),
         Data::Scalar(value) => Ok(vec![sample(BTreeMap::new(), &value)?]),
         Data::Matrix(_) | Data::String(_) => {
-            Err(PrometheusError::Malformed("the result is neither a vector nor a scalar".to_owned()))
+            Err(PrometheusError::Malformed("the result is neither a vector nor a scalar".into()))
         }
     }
 }
 
 fn sample(labels: BTreeMap<String, String>, (second, value): &(f64, String)) -> Result<InstantSample, PrometheusError> {
-    let malformed = || PrometheusError::Malformed(format!("{value:?} at {second} is no sample"));
+    let malformed = || PrometheusError::Malformed(format!("{value:?} at {second} is no sample").into());
     let at = time(*second).ok_or_else(malformed)?;
     let value = value.parse().map_err(|_| malformed())?;
     Ok(InstantSample { labels, at, value })

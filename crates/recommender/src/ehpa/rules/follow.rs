@@ -17,6 +17,9 @@ use crate::metrics::ForecastMetrics;
 /// How often the rules are looked at.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// The text of conditions where there are no rules to read. Where they are and why they cannot be read is for administrators, in the log.
+const UNREADABLE: &str = "the rules cannot be read";
+
 /// Where rules are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -78,9 +81,13 @@ impl Follower {
     }
 
     async fn look(&mut self) {
+        let mut detail = None;
         match read(&self.place, &self.client).await {
             Ok(text) => self.rules.trouble = self.take(text),
-            Err(Unreadable::Missing(why)) => self.rules.trouble = Some(why),
+            Err(Unreadable::Missing(why)) => {
+                self.rules.trouble = Some(UNREADABLE.to_owned());
+                detail = Some(why);
+            }
             Err(Unreadable::Unanswered(why)) => {
                 if self.unanswered.as_ref() != Some(&why) {
                     tracing::warn!(
@@ -103,7 +110,11 @@ impl Follower {
         });
         match &self.rules.trouble {
             Some(why) if is_new => {
-                tracing::error!(why, "the rules for the history of metrics cannot be used; those before them stand");
+                tracing::error!(
+                    why,
+                    detail,
+                    "the rules for the history of metrics cannot be used; those before them stand"
+                );
             }
             None if is_new => tracing::info!("the rules for the history of metrics can be used"),
             _ => {}

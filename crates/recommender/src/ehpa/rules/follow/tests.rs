@@ -69,9 +69,9 @@ async fn rules_in_a_config_map_are_followed_and_those_that_are_wrong_change_noth
     let mut stage = Stage::new(Place::ConfigMap { namespace, name, key }, api_server(Arc::clone(&said)));
     for (text, expected) in [
         (Err(503), None),
-        (Err(404), Some((false, Some("no")))),
+        (Err(404), Some((false, Some(UNREADABLE)))),
         (Ok(RULES), Some((true, None))),
-        (Err(403), Some((true, Some("no")))),
+        (Err(403), Some((true, Some(UNREADABLE)))),
         (Ok(RULES), Some((true, None))),
         (Ok(WRONG), Some((true, Some("externalRules[0].seriesQuery")))),
         (Err(503), Some((true, Some("externalRules[0].seriesQuery")))),
@@ -95,5 +95,5 @@ async fn rules_in_a_file_are_there_from_the_start_and_followed() {
     std::fs::write(&file, "rules: []").expect("a file");
     stage.check(Some((false, None))).await;
     std::fs::remove_file(&file).expect("a file");
-    stage.check(Some((false, Some("No such file")))).await;
+    stage.check(Some((false, Some(UNREADABLE)))).await;
 }
