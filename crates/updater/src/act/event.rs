@@ -65,8 +65,7 @@ impl News {
         let verb = if is_made { "is" } else { "would be" };
         let note = match &room.way {
             Way::Neighbours(pods) => {
-                let pods: Vec<String> = pods.iter().map(ToString::to_string).collect();
-                format!("Room for its resize {verb} made by the eviction of {}.", pods.join(", "))
+                format!("Room for its resize {verb} made by the eviction of {}.", evicted(pods, &room.pod.namespace))
             }
             Way::Move => format!("Its node has no room for its resize: it {verb} evicted."),
         };
@@ -91,6 +90,17 @@ impl News {
     fn normal(about: ObjectReference, reason: &'static str, action: &'static str, note: String) -> Self {
         Self { about, kind: EventType::Normal, reason, action, note }
     }
+}
+
+/// The pods by name as far as they are of this namespace: its users may not see those of others.
+fn evicted(pods: &[ObjectKey], namespace: &str) -> String {
+    let (own, others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.namespace == namespace);
+    let others = match others.len() {
+        0 => None,
+        1 => Some("a pod of another namespace".to_owned()),
+        count => Some(format!("{count} pods of other namespaces")),
+    };
+    own.into_iter().map(ToString::to_string).chain(others).collect::<Vec<_>>().join(", ")
 }
 
 fn pod_reference(pod: &ObjectKey, uid: &str) -> ObjectReference {
@@ -182,5 +192,16 @@ mod tests {
             "Container app of Pod web-0 was OOM killed 29s after its start (memory request: 100Mi, limit: none). \
              VPA Updater evicts the Pod; the new memory request is 300Mi."
         );
+    }
+
+    #[test]
+    fn pods_of_other_namespaces_are_not_named() {
+        let check = |pods: &[(&str, &str)], expected: &str| {
+            let pods: Vec<_> = pods.iter().map(|(namespace, name)| ObjectKey::new(*namespace, *name)).collect();
+            assert_eq!(evicted(&pods, "shop"), expected);
+        };
+        check(&[("shop", "web-1"), ("shop", "web-2")], "shop/web-1, shop/web-2");
+        check(&[("bank", "vault-0")], "a pod of another namespace");
+        check(&[("bank", "vault-0"), ("shop", "web-1"), ("hr", "pay-1")], "shop/web-1, 2 pods of other namespaces");
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use sources::causes::with_causes;
 use sources::prometheus::{Excess, Exchange, Layout, Observer, Prometheus, PrometheusError, Step, Window};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -25,6 +26,8 @@ const FAILURE_LASTS: i64 = 5;
 /// The longest time for one question, and for finding the names of usage.
 const LONGEST_QUERY: Duration = Duration::from_mins(1);
 const DAY: i64 = 86_400;
+/// The most characters of a query in the log.
+const LOGGED_QUERY: usize = 300;
 
 const NO_LAYOUT: Layout = Layout { cpu: None, memory: None, pod_labels: None };
 
@@ -98,7 +101,17 @@ impl Store {
             *self.connection.lock().await = None;
         }
         let mut found = Found::new();
-        for one in read? {
+        let read = read.map_err(|error| {
+            let query: String = text.chars().take(LOGGED_QUERY).collect();
+            tracing::info!(
+                error = with_causes(&error),
+                namespace = question.namespace,
+                query,
+                "cannot read the history of a predicted metric"
+            );
+            Failure::from(error)
+        })?;
+        for one in read {
             let samples = one.series.points().iter().map(|(at, value)| (at.as_second(), *value));
             found.entry(one.labels).or_default().extend(samples);
         }
@@ -115,7 +128,9 @@ impl Store {
         connection.query_timeout = connection.query_timeout.min(LONGEST_QUERY);
         let metrics = self.metrics.history.clone();
         let observer: Observer = Arc::new(move |exchange: Exchange| metrics.exchanged(exchange));
-        let value = Prometheus::connect(&connection, observer).await?;
+        let value = Prometheus::connect(&connection, observer).await.inspect_err(|error| {
+            tracing::warn!(error = with_causes(error), "cannot connect to Prometheus");
+        })?;
         *kept = Some(Expiring { value: value.clone(), ends: now + CONNECTION_LASTS });
         Ok(value)
     }
@@ -143,7 +158,10 @@ impl Store {
             // There may be other metrics.
             Err(PrometheusError::NoSeries { .. }) => (Ok(NO_LAYOUT), NO_LAYOUT_LASTS),
             // Asking a metric for less does not help.
-            Err(error) => (Err(Failure::refused(error.to_string())), FAILURE_LASTS),
+            Err(error) => {
+                tracing::warn!(error = with_causes(&error), "cannot find the names of usage in Prometheus");
+                (Err(Failure::refused(error.to_string())), FAILURE_LASTS)
+            }
         }
     }
 }
