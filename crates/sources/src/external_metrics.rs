@@ -25,11 +25,11 @@ use crate::ContainerUsage;
 use crate::metrics_api::MetricsApiError;
 use queue::{Asked, Queue};
 
-/// How long one answer may take at the most. It is half of a pass if that is less, so that those which never come count as failures.
+/// The longest time that one answer may take. It is half of a pass if that is less, so that a question without an answer is a failure.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests at the same time.
 const CONCURRENCY: usize = 10;
-/// After so many failures in a row the adapter is left alone until the next pass, and a namespace after so many in all.
+/// The number of failures in a row that ends a pass, and of failures in all after which a namespace waits for the next pass.
 const MAX_FAILURES: usize = 20;
 /// The most series in the answer for one pod: far more than it can have containers.
 const MAX_SERIES: usize = 10_000;
@@ -101,7 +101,7 @@ pub struct Pass {
     pub problem: Option<MetricsApiError>,
 }
 
-/// The external metrics API of a cluster. Clones share what earlier passes found out.
+/// The external metrics API of a cluster. Clones share the results of earlier passes.
 #[derive(Clone)]
 pub struct ExternalMetrics {
     client: Client,
@@ -109,7 +109,7 @@ pub struct ExternalMetrics {
     history: Arc<Mutex<History>>,
 }
 
-/// What earlier passes found out.
+/// The results of earlier passes.
 #[derive(Default)]
 struct History {
     passes: u64,
@@ -117,7 +117,7 @@ struct History {
     asked: HashMap<PodQuestion, Asked>,
 }
 
-/// What became of the questions about a pod.
+/// The results of the questions about a pod.
 #[derive(Clone, Default)]
 struct Answers {
     count: usize,

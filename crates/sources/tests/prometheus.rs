@@ -190,8 +190,8 @@ async fn the_names_that_a_store_uses_are_found_out() {
 async fn a_store_that_is_away_is_an_error_that_says_so() {
     let (client, codes) = connect("http://127.0.0.1:1".to_owned(), Credentials::None).await;
     let series = UsageSettings::default().cpu_candidates().remove(0);
-    let error = client.read_usage(&series, "shop", window(), |_| ()).await.expect_err("nobody there");
-    // What goes into conditions and events, and what goes into the log.
+    let error = client.read_usage(&series, "shop", window(), |_| ()).await.expect_err("no store");
+    // The texts of conditions and events, and of the log.
     assert_eq!(error.to_string(), "Prometheus cannot be reached");
     let log = with_causes(&error);
     assert!(log.starts_with("Prometheus cannot be reached: ") && log.contains("refused"), "{log}");

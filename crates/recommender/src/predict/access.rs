@@ -48,7 +48,7 @@ impl FromStr for QueryScope {
 /// The access of all objects, from flags and rules.
 #[derive(Clone, Debug)]
 pub(crate) struct QueryAccess {
-    /// Where the label of the namespace says nothing.
+    /// The scope of namespaces without the label.
     pub(crate) scope: QueryScope,
     /// The label of series that has their namespace.
     pub(crate) namespace_label: String,
@@ -104,7 +104,7 @@ impl ObjectAccess<'_> {
         confined.map_err(|error| format!("the expression cannot be confined to the namespace: {error}"))
     }
 
-    /// Why the metrics of nodes may not be read; none if they may.
+    /// Refuses metrics of nodes, unless all series may be read.
     pub(super) fn nodes(&self) -> Result<(), String> {
         match self.scope {
             QueryScope::Cluster => Ok(()),

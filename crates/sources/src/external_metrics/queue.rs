@@ -19,7 +19,7 @@ pub(super) struct Asked {
     pub(super) pass: u64,
 }
 
-/// What is still to be asked in a pass.
+/// The questions of a pass that are still to be asked.
 pub(super) struct Queue<'a> {
     /// In the order in which they have their turns.
     namespaces: VecDeque<Namespace<'a>>,
@@ -39,7 +39,7 @@ struct Namespace<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// `max_failures`: after so many the rest of a namespace is left alone.
+    /// `max_failures`: the number of failures after which the rest of a namespace is left alone.
     pub(super) fn new(pods: &'a [PodQuestion], asked: &HashMap<PodQuestion, Asked>, max_failures: usize) -> Self {
         let last = |pod: &usize| asked.get(&pods[*pod]);
         let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -48,7 +48,7 @@ impl<'a> Queue<'a> {
         }
         let mut namespaces: Vec<_> = by_name.into_iter().collect();
         for (_, pods) in &mut namespaces {
-            // What was never asked for comes before all that was.
+            // Pods that were never asked for come first.
             pods.sort_by_key(last);
         }
         namespaces.sort_by_key(|(_, pods)| pods.first().and_then(last));

@@ -22,7 +22,7 @@ mod tokens;
 use super::query::{is_label_name, matcher};
 use tokens::{Token, tokens};
 
-/// How deep brackets may be nested.
+/// The greatest depth of nested brackets.
 const MAX_DEPTH: usize = 50;
 const OPERATORS: &[&str] = &["+", "-", "*", "/", "%", "^", "==", "!=", ">", "<", ">=", "<="];
 const OPERATOR_NAMES: &[&str] = &["and", "or", "unless", "atan2"];
@@ -73,7 +73,7 @@ const FUNCTIONS: &[&str] = &[
     "timestamp", "ts_of_first_over_time", "ts_of_last_over_time", "ts_of_max_over_time", "ts_of_min_over_time", "vector", "year",
 ];
 
-/// Why an expression cannot be confined.
+/// The reason why an expression cannot be confined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("character {at}: {why}")]
 pub struct ConfineError {
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What stands in round brackets.
+    /// Parses what stands in round brackets.
     fn within(&mut self, inner: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         self.sign("(")?;
         self.depth += 1;

@@ -77,7 +77,7 @@ fn names_that_are_no_names_cannot_become_part_of_a_query() {
     check(&with("queue", expressions), &[], &[("external.queue", label)]);
     let metric = r#""s0-queue" is not the name of a metric in Prometheus"#;
     check(&with("s0-queue", Value::Null), &[], &[("external.s0-queue", metric)]);
-    // What the user says instead is theirs.
+    // An annotation may say how it is asked for instead.
     let annotation = "metric-query.autoscaling.crane.io/external.s0-queue";
     check(&with("s0-queue", Value::Null).annotated(annotation, "sum(queue)"), &["external.s0-queue"], &[]);
 }
