@@ -100,12 +100,8 @@ impl Metadata {
 /// Without `--offline`, and for the host's platform alone: a machine that has only built the workspace has downloaded
 /// no packages of other platforms.
 pub(crate) fn cargo(arguments: &[&str]) -> Vec<u8> {
-    let output = Command::new(env!("CARGO"))
-        .args(arguments)
-        .arg("--locked")
-        .current_dir(root())
-        .output()
-        .expect("cargo runs");
+    let output =
+        Command::new(env!("CARGO")).args(arguments).arg("--locked").current_dir(root()).output().expect("cargo runs");
     assert!(output.status.success(), "cargo {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     output.stdout
 }

@@ -17,6 +17,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use sources::prometheus::Excess;
 
+use super::access::ObjectAccess;
 use super::job::{Annotations, Job, Method, MetricJob, Quantile};
 use super::model::Labels;
 use super::outlook::Outlook;
@@ -419,7 +420,7 @@ fn a_long_annotation_makes_a_short_reason() {
     }});
     let object = serde_json::from_value(object).expect("an object");
     let annotations = Annotations { own: &annotations, owner: None };
-    let job = Job::new(ObjectKey::new("shop", "web"), &object, annotations);
+    let job = Job::new(ObjectKey::new("shop", "web"), &object, annotations, &ObjectAccess::to_namespace("shop"));
     let metrics =
         job.metrics.iter().map(|metric| Track::new("u-1", metric.clone(), WINDOW, PACE, at(START)).outlook().clone());
     let outlook = Outlook { metrics: metrics.collect(), job: Arc::new(job) };

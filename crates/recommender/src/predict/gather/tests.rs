@@ -11,6 +11,7 @@ use sources::prometheus::Excess;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::predict::QueryScope;
 use crate::predict::outlook::Outlook;
 use crate::predict::query::Query;
 use crate::predict::track::Span;
@@ -102,6 +103,10 @@ struct Fixture {
     open: Arc<AtomicUsize>,
 }
 
+fn access() -> QueryAccess {
+    QueryAccess { scope: QueryScope::Cluster, namespace_label: "namespace".to_owned(), rules: None }
+}
+
 impl Fixture {
     /// Runs a collector over these objects, at the time of the paused clock.
     fn start(objects: Vec<Whole<api::prediction::TimeSeriesPrediction>>) -> Self {
@@ -112,7 +117,7 @@ impl Fixture {
         let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
         let collector = Collector {
             horizontal,
-            objects: Objects::new("default".to_owned(), PACE, LIMITS, true),
+            objects: Objects::new("default".to_owned(), PACE, LIMITS, true, access()),
             shares: Shares::new(10),
             rounds: None,
             studies: Studies::new(Studies::places(), metrics.forecasts.clone()),
@@ -209,7 +214,7 @@ fn read_all(objects: &mut Objects, now: Timestamp) {
 fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast() {
     let now = Timestamp::from_second(START).expect("in range");
     let limits = MemoryLimits { namespace_bytes: 1 << 20, total_bytes: 4 << 20 };
-    let mut objects = Objects::new("default".to_owned(), PACE, limits, true);
+    let mut objects = Objects::new("default".to_owned(), PACE, limits, true, access());
     let mut view = View::default();
     let old = prediction("greedy", "old", CREATED, &expressions("quick", 2));
     let new = prediction("greedy", "new", "2026-01-02T00:00:00Z", &expressions("quick", 100));
