@@ -283,6 +283,17 @@ fn no_manifest_lets_the_api_server_skip_the_verification_of_certificates() -> Re
 }
 
 #[test]
+fn no_pod_gets_the_environment_variables_of_services() -> Result<()> {
+    // Those of a Service called plimsoll-webhook would look like the webhook's flags.
+    for program in ["adapter", "recommender/workload", "updater", "webhook"] {
+        for object in objects_in(&base().join(program).join("deployment.yaml"))? {
+            ensure!(object["spec"]["template"]["spec"]["enableServiceLinks"] == false, "{program}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn no_program_may_do_everything() -> Result<()> {
     for (program, _) in WRITES {
         for rule in rules(program)? {

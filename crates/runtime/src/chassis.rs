@@ -16,7 +16,7 @@ use crate::address::listen_ip_from_environment;
 use crate::args::CommonArgs;
 use crate::client::{self, RestMetrics};
 use crate::endpoints::Endpoints;
-use crate::flags::Program;
+use crate::flags::{self, Program};
 use crate::health::{Activity, Readiness};
 use crate::log;
 use crate::serve::{Limits, serve};
@@ -69,6 +69,7 @@ impl Program {
             eprintln!("{}: {error}", self.name);
             return ExitCode::FAILURE;
         }
+        flags::warn_of_service_links(self.name);
         tls::install_crypto_provider();
         let ended = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

@@ -4,9 +4,10 @@
 //! * A boolean stands alone or takes `=true`, `=false` and the other words of Go's `strconv.ParseBool`.
 //! * A value may start with a dash (`--eviction-rate-limit -1`).
 //! * The flag `--kube-api-qps` of the program `recommender` is also read from `PLIMSOLL_RECOMMENDER_KUBE_API_QPS`.
-//!   The command line wins over the environment, the environment over the default.
+//!   The command line wins over the environment, the environment over the default. A twin with a value such as
+//!   `tcp://10.0.0.1:443` is ignored: Kubernetes sets it for a Service whose name begins like the twins.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use clap::builder::TypedValueParser as _;
 use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
@@ -59,7 +60,11 @@ impl Program {
 fn with_go_habits(command: Command, program: &str) -> Command {
     command
         .mut_args(|arg| match arg.get_long().map(|long| environment_twin(program, long)) {
-            Some(twin) if takes_values(&arg) => as_boolean(arg).allow_hyphen_values(true).env(twin),
+            Some(twin) if takes_values(&arg) => {
+                let arg = as_boolean(arg).allow_hyphen_values(true);
+                let is_link = std::env::var_os(&twin).is_some_and(|value| is_service_link(&value));
+                if is_link { arg } else { arg.env(twin) }
+            }
             _ => arg,
         })
         .mut_subcommands(|subcommand| with_go_habits(subcommand.args_override_self(true), program))
@@ -101,6 +106,28 @@ pub fn environment_twin(program: &str, flag: &str) -> String {
     format!("PLIMSOLL_{program}_{flag}").replace('-', "_").to_uppercase()
 }
 
+/// Warns of environment twins that Kubernetes set and that are ignored.
+pub(crate) fn warn_of_service_links(program: &str) {
+    let prefix = environment_twin(program, "");
+    for (name, value) in std::env::vars_os() {
+        let is_twin = name.to_str().is_some_and(|name| name.starts_with(&prefix) && name.ends_with("_PORT"));
+        if is_twin && is_service_link(&value) {
+            tracing::warn!(
+                ?name,
+                ?value,
+                "ignoring an environment variable that Kubernetes set for a Service; set enableServiceLinks: false in the pod"
+            );
+        }
+    }
+}
+
+/// Whether a value is one that Kubernetes gives each pod for each Service of its namespace, such as `tcp://10.0.0.1:443` in
+/// `PLIMSOLL_WEBHOOK_PORT` for the Service `plimsoll-webhook`.
+fn is_service_link(value: &OsStr) -> bool {
+    let protocols = ["tcp://", "udp://", "sctp://"];
+    value.to_str().is_some_and(|value| protocols.iter().any(|protocol| value.starts_with(protocol)))
+}
+
 /// Writes `--a_b=c_d` as `--a-b=c_d`. Words after a bare `--` stay as they are.
 fn dashes_for_underscores(words: impl IntoIterator<Item = impl Into<OsString>>) -> Vec<OsString> {
     let mut flags_ended = false;
@@ -136,6 +163,8 @@ mod tests {
         name: String,
         #[arg(long = "v", short = 'v', default_value_t = 4)]
         v: u8,
+        #[arg(long, default_value_t = 8000)]
+        port: u16,
     }
 
     const PROGRAM: Program = Program { name: "some-program", version: "1.2.3", defaults: &[("name", "default")] };
@@ -201,6 +230,7 @@ mod tests {
                 "PLIMSOLL_SOME_PROGRAM_USE_STATUS",
                 "PLIMSOLL_SOME_PROGRAM_NAME",
                 "PLIMSOLL_SOME_PROGRAM_V",
+                "PLIMSOLL_SOME_PROGRAM_PORT",
             ]
         );
     }
@@ -210,10 +240,10 @@ mod tests {
         // Every variable is read from a child process, because a test must not change its own environment.
         if let Ok(line) = std::env::var("TEST_FLAGS_LINE") {
             let flags = parse(&line).unwrap();
-            println!("RESULT {} {} {}", flags.full_interval, flags.memory_saver, flags.use_status);
+            println!("RESULT {} {} {} {}", flags.full_interval, flags.memory_saver, flags.use_status, flags.port);
             return;
         }
-        let run = |line: &str| {
+        let run = |line: &str, port: &str| {
             let output = std::process::Command::new(std::env::current_exe().unwrap())
                 .args([
                     "--exact",
@@ -224,12 +254,17 @@ mod tests {
                 .env("PLIMSOLL_SOME_PROGRAM_FULL_INTERVAL", "5m")
                 .env("PLIMSOLL_SOME_PROGRAM_MEMORY_SAVER", "true")
                 .env("PLIMSOLL_SOME_PROGRAM_USE_STATUS", "f")
+                .env("PLIMSOLL_SOME_PROGRAM_PORT", port)
                 .output()
                 .unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
             text.split("RESULT ").nth(1).and_then(|rest| rest.lines().next()).unwrap_or_default().to_owned()
         };
-        assert_eq!(run(""), "5m0s true false");
-        assert_eq!(run("--full-interval=7m --memory-saver=false"), "7m0s false false");
+        assert_eq!(run("", "9000"), "5m0s true false 9000");
+        assert_eq!(run("--full-interval=7m --memory-saver=false", "9000"), "7m0s false false 9000");
+        // Kubernetes sets the variable so for a Service called `some-program` when the name has the prefix of the twins.
+        for port in ["tcp://10.0.0.1:443", "udp://[fd00::1]:53"] {
+            assert_eq!(run("", port), "5m0s true false 8000");
+        }
     }
 }
