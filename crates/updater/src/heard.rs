@@ -1,7 +1,4 @@
 //! The feed's recommendations as decisions read them.
-//!
-//! While the feed is up, what it tells is newer than the status of the same object; while it is down, the status is what others
-//! may have gone on writing, and counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,50 +10,38 @@ use model::Recommendation;
 /// The recommendations that go before the statuses, by the objects' unique identifiers.
 pub(crate) type Heard = BTreeMap<String, Arc<Recommendation>>;
 
-/// Keeps what was heard last, so that only what changed is read anew.
+/// The last state of the feed.
 #[derive(Debug, Default)]
-pub(crate) struct Ear(BTreeMap<String, Known>);
-
-/// What was heard of one object.
-#[derive(Debug)]
-struct Known {
-    term: u64,
-    revision: u64,
-    /// Generation of the object that it is about.
-    generation: i64,
-    recommendation: Arc<Recommendation>,
+pub(crate) struct Ear {
+    following: Option<Following>,
+    /// What counted at the last pass, with what it was copied from.
+    copies: BTreeMap<String, (Arc<feed::Recommendation>, Arc<Recommendation>)>,
 }
 
 impl Ear {
     /// Takes over what the feed tells now.
     pub(crate) fn listen(&mut self, following: &Following) {
-        let mut before = std::mem::take(&mut self.0);
-        for (uid, _) in following.iter() {
-            let Some(heard) = following.get_fresh(uid) else { continue };
-            let (term, revision) = (heard.term, heard.revision);
-            if heard.value.recommendation.containers.is_empty() {
-                continue;
-            }
-            let known = before.remove(uid).filter(|known| (known.term, known.revision) == (term, revision));
-            let known = known.unwrap_or_else(|| Known {
-                term,
-                revision,
-                generation: heard.value.observed_generation,
-                recommendation: Arc::new(heard.value.recommendation.clone()),
-            });
-            self.0.insert(uid.to_owned(), known);
-        }
+        self.following = Some(following.clone());
     }
 
-    /// What goes before the statuses of these objects: what is about the same generation of the object or a newer one. So the webhook
-    /// has it, and pods must come back with the size that they were evicted for.
-    pub(crate) fn over(&self, view: &View) -> Heard {
+    /// The recommendations that go before the statuses of these objects, by the rule that the webhook follows too
+    /// ([`Following::over_status`]).
+    pub(crate) fn over(&mut self, view: &View) -> Heard {
+        let Some(following) = &self.following else { return Heard::default() };
+        let mut before = std::mem::take(&mut self.copies);
         let over = |autoscaler: &Arc<Autoscaler>| {
-            let known = self.0.get(autoscaler.uid())?;
-            let written = autoscaler.object.status.as_ref().map_or(0, |status| status.observed_generation);
-            (known.generation >= written).then(|| (autoscaler.uid().to_owned(), Arc::clone(&known.recommendation)))
+            let uid = autoscaler.uid();
+            let status = autoscaler.object.status.as_ref();
+            let written = status.and_then(|status| status.recommendation.as_ref());
+            let is_written = written.is_some_and(|written| !written.container_recommendations.is_empty());
+            let heard =
+                following.over_status(uid, status.map_or(0, |status| status.observed_generation), is_written)?;
+            let copy = before.remove(uid).filter(|(source, _)| Arc::ptr_eq(source, &heard.value));
+            let new = || (Arc::clone(&heard.value), Arc::new(heard.value.recommendation.clone()));
+            Some((uid.to_owned(), copy.unwrap_or_else(new)))
         };
-        view.autoscalers.iter().filter_map(over).collect()
+        self.copies = view.autoscalers.iter().filter_map(over).collect();
+        self.copies.iter().map(|(uid, (_, recommendation))| (uid.clone(), Arc::clone(recommendation))).collect()
     }
 }
 
@@ -119,7 +104,16 @@ mod tests {
         check_over(3, true, &json!({"observedGeneration": 3}), true);
         check_over(3, true, &json!({}), true);
         check_over(3, true, &json!({"observedGeneration": 4}), false);
-        check_over(3, false, &json!({"observedGeneration": 3}), false);
+        let written = json!({"containerRecommendations": [{"containerName": "app", "target": {"cpu": "1"}}]});
+        check_over(3, false, &json!({"observedGeneration": 3, "recommendation": written}), false);
+        check_over(3, true, &json!({"observedGeneration": 3, "recommendation": written}), true);
+    }
+
+    #[test]
+    fn without_a_recommendation_in_the_status_the_last_one_that_was_heard_counts() {
+        for status in [json!({"observedGeneration": 3}), json!({"recommendation": {"containerRecommendations": []}})] {
+            check_over(3, false, &status, true);
+        }
     }
 
     #[test]

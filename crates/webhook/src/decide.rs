@@ -140,24 +140,21 @@ fn pod_patch(state: &State<'_>, request: &mut Request<'_, Pod<'_>>) -> Option<Pa
         .ok()
 }
 
-/// What is recommended at present: what a recommender that is still heard told, unless the status is about a newer generation
-/// of the object; else the status; else what was heard last.
+/// The recommendation at present, by the rule that the updater follows too ([`feed::Following::over_status`]).
 fn recommendation<'a>(state: &State<'a>, autoscaler: &'a Autoscaler) -> Option<Vec<Target<'a>>> {
     let status = autoscaler.object.status.as_ref();
+    let written = status.and_then(|status| status.recommendation.as_ref());
+    let written = written.filter(|written| !written.container_recommendations.is_empty());
     let observed = status.map_or(0, |status| status.observed_generation);
-    let fresh = state.heard.and_then(|heard| heard.get_fresh(autoscaler.uid()));
-    if let Some(heard) = fresh.filter(|heard| heard.value.observed_generation >= observed) {
+    let heard = state.heard.and_then(|heard| heard.over_status(autoscaler.uid(), observed, written.is_some()));
+    if let Some(heard) = heard {
         return Some(Target::all(&heard.value.recommendation));
     }
-    if let Some(written) = status.and_then(|status| status.recommendation.as_ref()) {
-        let target = |container: &'a RecommendedContainerResources| Target {
-            container: &container.container_name,
-            requests: &container.target,
-        };
-        return Some(written.container_recommendations.iter().map(target).collect());
-    }
-    let heard = state.heard.and_then(|heard| heard.get(autoscaler.uid()));
-    heard.map(|heard| Target::all(&heard.value.recommendation))
+    let target = |container: &'a RecommendedContainerResources| Target {
+        container: &container.container_name,
+        requests: &container.target,
+    };
+    Some(written?.container_recommendations.iter().map(target).collect())
 }
 
 /// What becomes of a `VerticalPodAutoscaler` that somebody writes.

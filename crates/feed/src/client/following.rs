@@ -92,6 +92,23 @@ impl<V: Topic> Following<V> {
     }
 }
 
+impl Following<Recommendation> {
+    /// The recommendation for this object that counts instead of its status, if there is one. Readers that size pods and readers that
+    /// evict them must have the same, so that pods come back with the size that they were evicted for.
+    ///
+    /// A leader that is still heard counts before the status; without a recommendation in the status, the last one that was heard counts
+    /// as well. A recommendation for an older generation of the object than the `observed_generation` of the status never counts, and
+    /// one without containers means that none is known.
+    pub fn over_status(&self, uid: &str, observed_generation: i64, has_recommendation: bool) -> Option<&Heard> {
+        let counts = |heard: &&Heard| {
+            let Recommendation { observed_generation: generation, recommendation, .. } = &*heard.value;
+            *generation >= observed_generation && !recommendation.containers.is_empty()
+        };
+        let fresh = self.get_fresh(uid).filter(counts);
+        fresh.or_else(|| self.get(uid).filter(|_| !has_recommendation).filter(counts))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +158,35 @@ mod tests {
         assert_eq!((following.get_fresh("a"), following.get_fresh("b")), (Some(&heard(4)), None));
         following.parts[0].stale_since = None;
         assert_eq!(following.get_fresh("a"), Some(&heard(5)));
+    }
+
+    /// Whether a recommendation that was heard counts instead of a status about generation 3.
+    #[track_caller]
+    fn check_over(generation: i64, containers: usize, is_fresh: bool, has_recommendation: bool, expected: bool) {
+        let containers = vec![model::ContainerRecommendation::default(); containers];
+        let value = Recommendation {
+            observed_generation: generation,
+            recommendation: model::Recommendation { containers },
+            ..Recommendation::default()
+        };
+        let heard = Heard { value: Arc::new(value), ..heard(1) };
+        let stale_since = (!is_fresh).then(Instant::now);
+        let following = Following::from_parts(vec![Part { values: [("a".to_owned(), heard)].into(), stale_since }]);
+        assert_eq!(following.over_status("a", 3, has_recommendation).is_some(), expected);
+        assert_eq!(following.over_status("b", 3, has_recommendation), None);
+    }
+
+    #[test]
+    fn a_recommendation_of_a_leader_that_is_heard_counts_before_the_status() {
+        for (has_recommendation, stale) in [(true, false), (false, true)] {
+            check_over(3, 1, true, has_recommendation, true);
+            check_over(4, 1, true, has_recommendation, true);
+            check_over(2, 1, true, has_recommendation, false);
+            check_over(3, 0, true, has_recommendation, false);
+            check_over(3, 1, false, has_recommendation, stale);
+            check_over(2, 1, false, has_recommendation, false);
+            check_over(3, 0, false, has_recommendation, false);
+        }
     }
 
     #[test]
