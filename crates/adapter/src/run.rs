@@ -41,7 +41,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let expected = expected.start(&chassis)?;
     let rules = rules.map(|settings| Rules::start(settings, expected.view(), &chassis)).transpose()?;
     let providers = Providers { expected, rules, routes };
-    let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
+    let clock = chassis.clock();
+    let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get(&clock)).await else { return Ok(()) };
     let certificates = certificates?;
 
     let port = Port::open("secure-port", secure_port, LIMITS).await?;
@@ -61,7 +62,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let events = Events::new(chassis.client.clone());
     let scrutiny = chassis.scrutiny(metrics::PREFIX)?;
     let activity = chassis.activity.clone();
-    let attendant = Attendant { certificates, services, own, activity, metrics, events, scrutiny };
+    let attendant = Attendant { certificates, services, own, activity, metrics, events, scrutiny, clock };
     chassis.tasks.spawn_until_shutdown("certificates", attendant.run());
 
     server.await;

@@ -8,6 +8,8 @@
 //!
 //! Writes carry the version that they are based on, so that of several replicas one wins and the others follow. Where the Secret
 //! is lost or spoilt, what is in use is put back: clients trust it, and would not trust anything new at once.
+//!
+//! Times are those of [`crate::ApiServerClock`], since the API server judges the certificates by its own clock.
 
 mod certificate;
 mod contents;
@@ -22,6 +24,7 @@ mod source;
 mod tests;
 mod trust;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -30,19 +33,22 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use rustls::ServerConfig;
 
-use crate::tls::{CurrentServerTls, ServingProfile, TlsError, server_config};
+use crate::clock::ApiServerClock;
+use crate::tls::{self, CurrentServerTls, ServingProfile, TlsError, server_config};
 use certificate::Certificate;
 use contents::Contents;
 use secret::Stored;
 
 pub use metrics::CertificateMetrics;
 pub use plan::Profile;
-use plan::{Step, step};
+use plan::{Pace, Step, step};
 pub use scrutiny::{Clients, Scrutiny, Trust};
 pub use source::{Certificates, Ends, Files, Source};
 
 /// Steps that one tick may take. A beginning takes two.
 const STEPS: u32 = 4;
+/// Authorities that stay when one is added, in addition to that of the certificate in use. Usually there is one.
+const MOST_FORMER_AUTHORITIES: usize = 4;
 
 /// Whose certificates, and where they are kept.
 #[derive(Clone)]
@@ -69,8 +75,11 @@ pub struct ManagedTls {
     /// What is served, and the authorities that it comes from.
     in_use: Contents,
     current: Arc<ArcSwap<ServerConfig>>,
-    /// Since when the current authority has been seen in the clients' bundle.
+    /// The current authority as last seen in the clients' bundle, and the time since then.
     in_place: Option<(Certificate, Instant)>,
+    pace: Pace,
+    /// The file of [`ServingProfile::client_authorities`] as last used.
+    client_authorities: Option<Vec<u8>>,
 }
 
 /// Why certificates cannot be made, read or kept.
@@ -103,47 +112,73 @@ pub enum CertificateError {
 
 impl ManagedTls {
     /// Reads the Secret, and makes what is missing in it.
-    pub async fn begin(managed: Managed, now: SystemTime) -> Result<Self, CertificateError> {
+    pub async fn begin(managed: Managed, clock: &ApiServerClock) -> Result<Self, CertificateError> {
         let mut stored = Stored::read(&managed).await?;
+        // The answer has set the clock.
+        let now = seconds(clock.now());
         for _ in 0..STEPS {
-            if let Some((chain, key)) = stored.contents.served()
-                && plan_of(&managed, &stored, now, None) == Step::Keep
-            {
-                let config = server_config(chain, key, None, &managed.serving)?;
-                let (in_use, current) = (stored.contents.clone(), Arc::new(ArcSwap::from_pointee(config)));
-                return Ok(Self { managed, stored, in_use, current, in_place: None });
+            if stored.contents.served().is_some() && plan_of(&managed, &stored, None, now, None) == Step::Keep {
+                let client_authorities = read_client_authorities(&managed.serving).await?;
+                let config = config(&managed.serving, &stored.contents, client_authorities.as_deref())?;
+                let current = Arc::new(ArcSwap::from_pointee(config));
+                let (in_use, pace) = (stored.contents.clone(), Pace::default());
+                return Ok(Self { managed, stored, in_use, current, in_place: None, pace, client_authorities });
             }
-            stored = take_step(&managed, stored, now, None).await?;
+            let step = plan_of(&managed, &stored, None, now, None);
+            let contents = changed(&managed, &stored.contents, None, step, clock.now())?;
+            (_, stored) = write(&managed, stored, step, contents).await?;
         }
         Err(CertificateError::Unusable(managed.secret))
     }
 
-    /// Reads the Secret, does what is due, and serves what is there then. `registered`: the bundle that clients were just seen to
-    /// have; none where that is not known.
-    pub async fn tick(&mut self, registered: Option<&str>, now: SystemTime) -> Result<(), CertificateError> {
-        self.follow(Stored::read(&self.managed).await?)?;
+    /// Reads the Secret, takes the steps that are due, and serves the certificate that is there then. `registered`: the bundle that
+    /// clients were just seen to have, if that is known. `now` is the API server's time, `steady` that of the steady clock.
+    pub async fn tick(
+        &mut self,
+        registered: Option<&str>,
+        now: SystemTime,
+        steady: Instant,
+    ) -> Result<(), CertificateError> {
+        let replaced = self.replace(registered, now, steady).await;
+        self.follow_client_authorities().await?;
+        replaced
+    }
+
+    async fn replace(
+        &mut self,
+        registered: Option<&str>,
+        now: SystemTime,
+        steady: Instant,
+    ) -> Result<(), CertificateError> {
+        self.follow(Stored::read(&self.managed).await?, seconds(now))?;
         for _ in 0..STEPS {
-            if !self.stored.contents.are_whole() {
-                self.put_back().await?;
-                continue;
-            }
-            let in_place_for = self.in_place_for(registered, Instant::now());
-            if plan_of(&self.managed, &self.stored, now, in_place_for) == Step::Keep {
+            let in_place_for = self.in_place_for(registered, steady);
+            let step = plan_of(&self.managed, &self.stored, Some(&self.in_use), seconds(now), in_place_for);
+            // A loss is no replacement.
+            let may = !self.stored.contents.are_whole() || self.pace.allows(step, &self.managed.profile, steady);
+            if step == Step::Keep || !may {
                 return Ok(());
             }
-            let stored = take_step(&self.managed, self.stored.clone(), now, in_place_for).await?;
-            self.follow(stored)?;
+            let contents = changed(&self.managed, &self.stored.contents, Some(&self.in_use), step, now)?;
+            let (written, stored) = write(&self.managed, self.stored.clone(), step, contents).await?;
+            if written {
+                self.pace.took(step, steady);
+            }
+            self.follow(stored, seconds(now))?;
         }
         Ok(())
     }
 
-    /// Has the Secret hold again what is in use, or what somebody else made of it meanwhile.
-    async fn put_back(&mut self) -> Result<(), CertificateError> {
-        let (written, stored) = self.stored.clone().write(&self.managed, self.in_use.clone()).await?;
-        if written {
-            tracing::warn!(secret = self.managed.secret, "the certificates were lost and are put back");
+    /// Serves by the authorities of clients that are in their file now.
+    async fn follow_client_authorities(&mut self) -> Result<(), CertificateError> {
+        let found = read_client_authorities(&self.managed.serving).await?;
+        if found != self.client_authorities {
+            let config = config(&self.managed.serving, &self.in_use, found.as_deref())?;
+            self.current.store(Arc::new(config));
+            self.client_authorities = found;
+            tracing::info!("using new authorities of clients");
         }
-        self.follow(stored)
+        Ok(())
     }
 
     /// How often [`ManagedTls::tick`] is due.
@@ -162,14 +197,14 @@ impl ManagedTls {
         Arc::new(move || current.load_full())
     }
 
-    /// Takes over what is stored. Where that cannot be served or trusted, the last certificate stays in use, and its authorities.
-    fn follow(&mut self, stored: Stored) -> Result<(), CertificateError> {
+    /// Takes over what is stored. Where that cannot be served or trusted, or is not valid at `now` while what is in use is, the last
+    /// certificate stays in use, and its authorities.
+    fn follow(&mut self, stored: Stored, now: i64) -> Result<(), CertificateError> {
         let (old, new) = (&self.in_use, &stored.contents);
-        if new.are_whole()
-            && let Some((chain, key)) = new.served()
-        {
+        if new.are_whole() && (new.are_valid(now) || !old.are_valid(now)) {
             if (&old.chain, &old.key) != (&new.chain, &new.key) {
-                self.current.store(Arc::new(server_config(chain, key, None, &self.managed.serving)?));
+                let config = config(&self.managed.serving, new, self.client_authorities.as_deref())?;
+                self.current.store(Arc::new(config));
                 tracing::info!(secret = self.managed.secret, "using a new certificate");
             }
             self.in_use = new.clone();
@@ -194,36 +229,63 @@ impl ManagedTls {
     }
 }
 
-fn plan_of(managed: &Managed, stored: &Stored, now: SystemTime, in_place_for: Option<Duration>) -> Step {
-    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    step(&stored.contents, &managed.names, &managed.profile, seconds, in_place_for)
+fn plan_of(
+    managed: &Managed,
+    stored: &Stored,
+    in_use: Option<&Contents>,
+    now: i64,
+    in_place_for: Option<Duration>,
+) -> Step {
+    step(&stored.contents, in_use, &managed.names, &managed.profile, now, in_place_for)
 }
 
-/// Does what is due and hands back what is stored then, whoever wrote it.
-async fn take_step(
+/// Seconds since 1970, as certificates have them.
+fn seconds(time: SystemTime) -> i64 {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+/// Stores the contents after a step, and hands back whether it did, and the contents that are stored then.
+async fn write(
     managed: &Managed,
     stored: Stored,
-    now: SystemTime,
-    in_place_for: Option<Duration>,
-) -> Result<Stored, CertificateError> {
-    let step = plan_of(managed, &stored, now, in_place_for);
-    let contents = changed(managed, &stored.contents, step, now)?;
+    step: Step,
+    contents: Contents,
+) -> Result<(bool, Stored), CertificateError> {
     let (written, stored) = stored.write(managed, contents).await?;
-    if written {
-        tracing::info!(secret = managed.secret, ?step, "certificates have changed");
+    match step {
+        _ if !written => {}
+        Step::PutBack => {
+            tracing::warn!(
+                secret = managed.secret,
+                "the certificates were lost or are not valid; the last ones are put back"
+            );
+        }
+        step => tracing::info!(secret = managed.secret, ?step, "certificates have changed"),
     }
-    Ok(stored)
+    Ok((written, stored))
 }
 
 /// The contents after a step.
-fn changed(managed: &Managed, old: &Contents, step: Step, now: SystemTime) -> Result<Contents, CertificateError> {
+fn changed(
+    managed: &Managed,
+    old: &Contents,
+    in_use: Option<&Contents>,
+    step: Step,
+    now: SystemTime,
+) -> Result<Contents, CertificateError> {
     let Managed { authority, names, profile, .. } = managed;
     let mut new = old.clone();
     match step {
         Step::Keep => {}
         Step::AddAuthority => {
             let made = issue::authority(authority, now, profile.authority_validity, old.current())?;
+            let signs = |authority: &Certificate| old.leaf().is_some_and(|leaf| leaf.is_signed_by(authority));
+            let mut others = 0;
+            new.authorities.retain(|former| {
+                others += 1;
+                signs(former) || former.not_before <= seconds(now) && others <= MOST_FORMER_AUTHORITIES
+            });
             new.authorities.insert(0, made.authority.certificate);
             new.authority_key = Some(made.authority.key);
             new.succession = made.signed_by_last;
@@ -240,6 +302,26 @@ fn changed(managed: &Managed, old: &Contents, step: Step, now: SystemTime) -> Re
             new.authorities.truncate(1);
             new.succession = None;
         }
+        Step::PutBack => new.clone_from(in_use.unwrap_or(old)),
     }
     Ok(new)
+}
+
+async fn read_client_authorities(serving: &ServingProfile) -> Result<Option<Vec<u8>>, TlsError> {
+    match &serving.client_authorities {
+        Some(path) => tls::read(path).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A server that shows the certificate of `contents`.
+fn config(
+    serving: &ServingProfile,
+    contents: &Contents,
+    client_authorities: Option<&[u8]>,
+) -> Result<ServerConfig, TlsError> {
+    let path = serving.client_authorities.as_deref().unwrap_or(Path::new(""));
+    let clients = client_authorities.map(|pem| tls::roots(pem, path)).transpose()?;
+    let (chain, key) = contents.served().ok_or_else(|| TlsError::NoCertificate(path.to_owned()))?;
+    server_config(chain, key, clients, serving)
 }

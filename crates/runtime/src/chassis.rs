@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::address::listen_ip_from_environment;
 use crate::args::CommonArgs;
 use crate::client::{self, RestMetrics};
+use crate::clock::ApiServerClock;
 use crate::endpoints::Endpoints;
 use crate::flags::{self, Program};
 use crate::health::{Activity, Readiness};
@@ -54,6 +55,13 @@ pub struct Chassis {
     pub config: kube::Config,
     /// What `client` counts.
     pub rest_metrics: RestMetrics,
+}
+
+impl Chassis {
+    /// The API server's time.
+    pub fn clock(&self) -> ApiServerClock {
+        self.rest_metrics.clock.clone()
+    }
 }
 
 impl Program {

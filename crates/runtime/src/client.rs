@@ -20,6 +20,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 use tower::{BoxError, Layer, Service};
 
 use crate::args::CommonArgs;
+use crate::clock::ApiServerClock;
 use crate::flags::Program;
 use crate::throttle::Throttle;
 
@@ -94,8 +95,9 @@ pub fn user_agent(program: &Program) -> String {
 /// A client whose requests share one throttle.
 pub fn connect(config: Config, throttle: Throttle, metrics: RestMetrics) -> Result<kube::Client, ClientError> {
     let host = config.cluster_url.authority().map_or_else(String::new, ToString::to_string);
+    let clock = metrics.clock.layer();
     let gate = Gate { throttle: Arc::new(Mutex::new(throttle)), metrics, host: host.into(), timeout: REQUEST_TIMEOUT };
-    Ok(ClientBuilder::try_from(config)?.with_layer(&gate).build())
+    Ok(ClientBuilder::try_from(config)?.with_layer(&clock).with_layer(&gate).build())
 }
 
 /// An extension that makes a request go ahead of others that wait for `--kube-api-qps` and `--kube-api-burst`, as far as
@@ -109,6 +111,8 @@ pub struct RestMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
     waits: HistogramVec,
+    /// The API server's clock, as of the last answer.
+    pub(crate) clock: ApiServerClock,
 }
 
 impl RestMetrics {
@@ -125,6 +129,7 @@ impl RestMetrics {
             requests: IntCounterVec::new(requests, &["code", "method", "host"])?,
             durations: HistogramVec::new(durations.buckets(BUCKETS.to_vec()), &["verb", "host"])?,
             waits: HistogramVec::new(waits.buckets(BUCKETS.to_vec()), &["verb", "host"])?,
+            clock: ApiServerClock::register(registry)?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.durations.clone()))?;

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use prometheus::IntGauge;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::clock::{ApiServerClock, steady as now};
 use crate::leading::Leading;
 use crate::lease::{Action, Timings, decide, held, released};
 use record::Record;
@@ -33,6 +33,8 @@ pub(crate) struct Candidate {
     name: String,
     me: String,
     timings: Timings,
+    /// Dates what is written. No decision follows from it.
+    clock: ApiServerClock,
     /// A write of ours was sent and may have arrived, whatever became of its answer.
     perhaps_held: bool,
 }
@@ -45,10 +47,10 @@ enum Step {
 }
 
 impl Candidate {
-    pub(crate) fn new(api: Api<Lease>, name: String, me: String, timings: Timings) -> Self {
+    pub(crate) fn new(api: Api<Lease>, name: String, me: String, timings: Timings, clock: ApiServerClock) -> Self {
         // No answer is awaited for longer than leaves time for a second request before the renew deadline.
         let record = Record::new(api, name.clone(), timings.renew_deadline / 2);
-        Self { record, name, me, timings, perhaps_held: false }
+        Self { record, name, me, timings, clock, perhaps_held: false }
     }
 
     /// The same; while it holds the lease, that has these annotations beside others.
@@ -185,7 +187,7 @@ impl Candidate {
                 Action::Take if holding => return Ok(Step::Theirs { wait: Duration::ZERO }),
                 Action::Create | Action::Take | Action::Renew => {
                     self.perhaps_held = true;
-                    let spec = held(spec.as_ref(), &self.me, self.timings.lease_duration, Timestamp::now());
+                    let spec = held(spec.as_ref(), &self.me, self.timings.lease_duration, self.clock.timestamp());
                     self.record.write(spec).await
                 }
             };
@@ -221,7 +223,7 @@ impl Candidate {
             if spec.holder_identity.as_deref() != Some(&self.me) {
                 return Ok(false);
             }
-            match self.record.write(released(&spec, Timestamp::now())).await {
+            match self.record.write(released(&spec, self.clock.timestamp())).await {
                 Ok(()) => {
                     self.perhaps_held = false;
                     return Ok(true);
@@ -238,9 +240,4 @@ impl Candidate {
 fn is_outdated(error: &kube::Error) -> bool {
     let outdated = [StatusCode::CONFLICT.as_u16(), StatusCode::NOT_FOUND.as_u16()];
     matches!(error, kube::Error::Api(status) if outdated.contains(&status.code))
-}
-
-/// The runtime's clock, so that it stands still where a test stops it.
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }

@@ -43,9 +43,9 @@ impl Leading {
         Self { lost: CancellationToken::new(), term, until: Arc::new(Mutex::new(until)) }
     }
 
-    /// A term without end, for a program that runs alone.
-    pub fn alone() -> Self {
-        Self::new(lease::term(Timestamp::now(), 0), None)
+    /// A term without end that begins at `now`, for a program that runs alone.
+    pub fn alone(now: Timestamp) -> Self {
+        Self::new(lease::term(now, 0), None)
     }
 
     /// The number of the term. Later terms have greater ones, also those of other candidates.
@@ -90,7 +90,7 @@ impl Chassis {
         W: Future<Output = anyhow::Result<()>>,
     {
         if !args.leader_elect {
-            return work(Leading::alone()).await;
+            return work(Leading::alone(self.clock().timestamp())).await;
         }
         let ResourceLock::Leases = args.leader_elect_resource_lock;
         let timings = Timings::try_from(args)?;
@@ -101,7 +101,7 @@ impl Chassis {
         let api = Api::namespaced(self.lease_client()?, &args.leader_elect_resource_namespace);
         let Announcement { address, annotations } = announcement;
         let me = identity(&hostname()?, rand::random(), address.as_deref());
-        let candidate = Candidate::new(api, args.leader_elect_resource_name.clone(), me, timings);
+        let candidate = Candidate::new(api, args.leader_elect_resource_name.clone(), me, timings, self.clock());
         let candidate = candidate.annotating(annotations.clone());
         candidate.lead(&self.shutdown, &status, &mut work).await
     }

@@ -273,13 +273,18 @@ impl Contents {
     }
 
     fn authorities(&self, files: &TlsFiles) -> Result<Option<RootCertStore>, TlsError> {
-        let Some((pem, path)) = self.authorities.as_deref().zip(files.authorities.as_deref()) else { return Ok(None) };
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(pem, path)? {
-            roots.add(certificate)?;
-        }
-        Ok(Some(roots))
+        let found = self.authorities.as_deref().zip(files.authorities.as_deref());
+        found.map(|(pem, path)| roots(pem, path)).transpose()
     }
+}
+
+/// The authorities in the text of a file.
+pub(crate) fn roots(pem: &[u8], path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem, path)? {
+        roots.add(certificate)?;
+    }
+    Ok(roots)
 }
 
 /// A server that shows `chain`; with `clients`, to nobody whose certificate does not come from one of them. Without, the profile says
@@ -307,7 +312,7 @@ pub(crate) fn server_config(
     Ok(config)
 }
 
-async fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+pub(crate) async fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     tokio::fs::read(path).await.map_err(|error| TlsError::Read { path: path.to_owned(), error })
 }
 

@@ -1,13 +1,13 @@
 //! Looks after the certificates, and tells the API server whom to trust: the two belong together, since no certificate may
 //! change before those who check it know its authority.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
-use runtime::Activity;
 use runtime::certificates::{Certificates, Clients, Scrutiny, Trust};
+use runtime::{Activity, ApiServerClock};
 
 use crate::act::configuration::{Registered, register};
 use crate::registration::{Address, CONFIGURATION, Registration};
@@ -25,6 +25,8 @@ pub struct Attendant {
     pub activity: Activity,
     /// Sees to it that the two fit together.
     pub scrutiny: Scrutiny,
+    /// The API server's time.
+    pub clock: ApiServerClock,
 }
 
 impl Attendant {
@@ -36,7 +38,7 @@ impl Attendant {
         let mut state = Told::default();
         loop {
             self.activity.record(Instant::now());
-            let looked = self.certificates.look(state.trusted.as_deref()).await;
+            let looked = self.certificates.look(state.trusted.as_deref(), self.clock.now()).await;
             let told = state.tell(&self.certificates, self.registration.as_ref()).await;
             if told.is_ok()
                 && let Some(registered) = registered.take()
@@ -44,7 +46,7 @@ impl Attendant {
                 registered();
             }
             let clients = state.clients(self.registration.as_ref());
-            let trust = self.scrutiny.look(&self.certificates, &clients, SystemTime::now()).await;
+            let trust = self.scrutiny.look(&self.certificates, &clients, self.clock.now()).await;
             if matches!(trust, Trust::Doubted | Trust::Refused) {
                 state.checked = None;
             }

@@ -43,7 +43,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
 
     let heard = hear(feed, &chassis)?;
     let Some(view) = watch_cluster(scope, &chassis).await else { return Ok(()) };
-    let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get()).await else { return Ok(()) };
+    let clock = chassis.clock();
+    let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get(&clock)).await else { return Ok(()) };
     let certificates = certificates?;
 
     let port = Port::open("port", port, LIMITS).await?;
@@ -63,7 +64,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
     let registration = registration.map(|registration| (configurations, registration));
     let scrutiny = chassis.scrutiny(metrics::PREFIX)?;
-    let attendant = Attendant { certificates, registration, activity: chassis.activity.clone(), scrutiny };
+    let activity = chassis.activity.clone();
+    let attendant = Attendant { certificates, registration, activity, scrutiny, clock };
     let tasks = chassis.tasks.clone();
     chassis.tasks.spawn_until_shutdown("certificates", async move {
         tokio::time::sleep(caution).await;

@@ -73,6 +73,7 @@ impl ServingArgs {
             cipher_suites: tls_ciphers,
             asks_clients: true,
             http1_only: !http2,
+            ..ServingProfile::default()
         };
         if !manage_certificates {
             let files =

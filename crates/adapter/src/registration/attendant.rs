@@ -1,12 +1,12 @@
 //! Looks after the certificates, and tells the API server whom to trust: the two belong together, since no certificate may
 //! change before those who check it know its authority.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
-use runtime::Activity;
 use runtime::certificates::{Certificates, Scrutiny, Trust};
+use runtime::{Activity, ApiServerClock};
 
 use super::OwnService;
 use super::told::{Report, Told};
@@ -29,6 +29,8 @@ pub struct Attendant {
     pub events: Events,
     /// Sees to it that the certificates and what is trusted fit together.
     pub scrutiny: Scrutiny,
+    /// The API server's time.
+    pub clock: ApiServerClock,
 }
 
 /// How often the objects are looked at where somebody else looks after the authorities in them.
@@ -41,7 +43,7 @@ impl Attendant {
         let report = Report { metrics: self.metrics.clone(), events: self.events.clone() };
         loop {
             self.activity.record(Instant::now());
-            let looked = self.certificates.look(state.trusted.as_deref()).await;
+            let looked = self.certificates.look(state.trusted.as_deref(), self.clock.now()).await;
             let bundle = self.certificates.bundle();
             let told = if bundle.is_none() && looked_at.is_some_and(|at| at.elapsed() < LOOK) {
                 Ok(())
@@ -50,7 +52,7 @@ impl Attendant {
                 state.tell(&self.services, &self.own, bundle.as_deref(), &report).await
             };
             let clients = state.clients(&self.own);
-            let trust = self.scrutiny.look(&self.certificates, &clients, SystemTime::now()).await;
+            let trust = self.scrutiny.look(&self.certificates, &clients, self.clock.now()).await;
             if matches!(trust, Trust::Doubted | Trust::Refused) {
                 looked_at = None;
             }

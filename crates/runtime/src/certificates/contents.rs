@@ -77,6 +77,16 @@ impl Contents {
         self.leaf().is_some_and(|leaf| self.authorities.iter().any(|authority| leaf.is_signed_by(authority)))
     }
 
+    /// Whether clients that trust the authorities take the server's certificate at `now`, in seconds since 1970: both it and an
+    /// authority that signed it are valid then.
+    pub(super) fn are_valid(&self, now: i64) -> bool {
+        let vouches = |leaf: &Certificate| {
+            let valid = self.authorities.iter().filter(|authority| authority.is_valid(now));
+            leaf.is_valid(now) && valid.into_iter().any(|authority| leaf.is_signed_by(authority))
+        };
+        self.served().is_some() && self.leaf().is_some_and(vouches)
+    }
+
     /// Whether there is something to show, and somebody to trust for it.
     pub(super) fn are_whole(&self) -> bool {
         self.are_trusted() && self.served().is_some()

@@ -10,8 +10,8 @@ use rcgen::{
 use super::CertificateError;
 use super::certificate::Certificate;
 
-/// Clocks of clients may be this much behind.
-pub(super) const BACKDATE: Duration = Duration::from_hours(1);
+/// Certificates begin this much before they are made: the clocks of several API servers may differ.
+pub(super) const BACKDATE: Duration = Duration::from_hours(24);
 
 /// A certificate and its key.
 pub(super) struct Pair {

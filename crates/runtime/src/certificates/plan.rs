@@ -3,8 +3,12 @@
 //! A new authority is added in front of the bundle, and clients are told. Only when the bundle is known to have been in place
 //! for a while does the server's certificate change. Only when that has been in use for a while is the old authority
 //! forgotten. A certificate that cannot be used anyway has nothing to wait for.
+//!
+//! The time is the API server's, so that replicas agree. Where they do not (API servers with different clocks), no authority signs
+//! before its time, contents that are valid are put back in place of such that are not, and each replica takes each step at most
+//! once an hour.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::certificate::Certificate;
 use super::contents::Contents;
@@ -57,24 +61,52 @@ pub(super) enum Step {
     ReplaceLeaf,
     /// Keep the current authority alone.
     ForgetAuthorities,
+    /// Store again what this server uses.
+    PutBack,
 }
 
-/// Decides at `now`, in seconds since 1970. `in_place_for`: how long the current authority has been seen in the clients' bundle.
+/// The pause of one server between two steps of one kind. Replacements that are due are months apart.
+const PAUSE: Duration = Duration::from_hours(1);
+
+/// The steps that one server took last, with the time of the steady clock.
+#[derive(Debug, Default)]
+pub(super) struct Pace(Vec<(Step, Instant)>);
+
+impl Pace {
+    /// Whether a step may be taken at `now`.
+    pub(super) fn allows(&self, step: Step, profile: &Profile, now: Instant) -> bool {
+        let pause = PAUSE.min(profile.leaf_age).min(profile.authority_age);
+        let last = self.0.iter().find(|(taken, _)| *taken == step);
+        last.is_none_or(|(_, at)| now.saturating_duration_since(*at) >= pause)
+    }
+
+    /// Notes a step that was taken at `now`.
+    pub(super) fn took(&mut self, step: Step, now: Instant) {
+        self.0.retain(|(taken, _)| *taken != step);
+        self.0.push((step, now));
+    }
+}
+
+/// Decides at `now`, in seconds since 1970. `in_use`: the contents that this server serves, if it does already. `in_place_for`: how
+/// long the current authority has been seen in the clients' bundle.
 pub(super) fn step(
     contents: &Contents,
+    in_use: Option<&Contents>,
     names: &[String],
     profile: &Profile,
     now: i64,
     in_place_for: Option<Duration>,
 ) -> Step {
-    let Some((authority, _)) =
-        contents.current().filter(|(authority, _)| !is_due(authority, profile.authority_age, now))
-    else {
+    let is_worse = |own: &Contents| !contents.are_whole() || !contents.are_valid(now) && own.are_valid(now);
+    if in_use.is_some_and(is_worse) {
+        return Step::PutBack;
+    }
+    let can_sign = |authority: &Certificate| authority.is_valid(now) && !is_due(authority, profile.authority_age, now);
+    let Some((authority, _)) = contents.current().filter(|(authority, _)| can_sign(authority)) else {
         return Step::AddAuthority;
     };
-    let usable = contents.leaf().filter(|leaf| {
-        leaf.is_valid(now) && names.iter().all(|name| leaf.names.contains(name)) && contents.are_whole()
-    });
+    let is_usable = |leaf: &&Certificate| names.iter().all(|name| leaf.names.contains(name)) && contents.are_valid(now);
+    let usable = contents.leaf().filter(is_usable);
     let Some(leaf) = usable else { return Step::ReplaceLeaf };
     let is_current = leaf.is_signed_by(authority);
     if !is_current || is_due(leaf, profile.leaf_age, now) {

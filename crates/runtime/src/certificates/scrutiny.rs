@@ -10,6 +10,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use super::certificate::Certificate;
 use super::ending::is_near;
 use super::metrics::CertificateMetrics;
+use super::seconds;
 use super::source::Certificates;
 use super::trust::refusal;
 use crate::chassis::Chassis;
@@ -54,8 +55,8 @@ pub struct Scrutiny {
     about: ObjectReference,
     /// What clients thought at the last look, and why.
     found: (Trust, String),
-    /// When an end that comes near is to be told next.
-    next: Option<SystemTime>,
+    /// The last event about an end that comes near, and the pause after it.
+    told: Option<(SystemTime, Duration)>,
 }
 
 impl Chassis {
@@ -86,10 +87,10 @@ impl Scrutiny {
             name: Some(pod.to_owned()),
             ..ObjectReference::default()
         };
-        Self { condition, metrics, events, about, found: (Trust::Unknown, String::new()), next: None }
+        Self { condition, metrics, events, about, found: (Trust::Unknown, String::new()), told: None }
     }
 
-    /// Looks at the certificate in use, and says what is new.
+    /// Looks at the certificate in use at `now`, the API server's time, and reports changes.
     pub async fn look(&mut self, certificates: &Certificates, clients: &[Clients], now: SystemTime) -> Trust {
         let chain = certificates.chain();
         if let Some(leaf) = chain.first().filter(|_| !certificates.are_managed()) {
@@ -126,8 +127,9 @@ impl Scrutiny {
 
     /// At most once a day.
     async fn tell_of_end(&mut self, leaf: &Certificate, now: SystemTime) {
-        let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        if !is_near(leaf, i64::try_from(seconds).unwrap_or(i64::MAX)) || self.next.is_some_and(|next| now < next) {
+        // A clock that was set back ends the pause.
+        let is_pause = |(at, pause)| now.duration_since(at).is_ok_and(|since| since < pause);
+        if !is_near(leaf, seconds(now)) || self.told.is_some_and(is_pause) {
             return;
         }
         let end = Timestamp::from_second(leaf.not_after).unwrap_or(Timestamp::MAX);
@@ -146,7 +148,7 @@ impl Scrutiny {
         if let Err(error) = &told {
             tracing::debug!(%error, "cannot write an event");
         }
-        self.next = now.checked_add(if told.is_ok() { DAY } else { RETRY });
+        self.told = Some((now, if told.is_ok() { DAY } else { RETRY }));
     }
 }
 
@@ -161,6 +163,7 @@ mod tests {
 
     use super::super::{Files, Source, issue};
     use super::*;
+    use crate::clock::ApiServerClock;
     use crate::health::Readiness;
     use crate::tls::{ServingProfile, TlsFiles};
 
@@ -231,7 +234,7 @@ mod tests {
             authorities: None,
         };
         let files = Files { files, authorities: None, follow: true, serving: ServingProfile::default() };
-        Source::Files(files).get().await.unwrap()
+        Source::Files(files).get(&ApiServerClock::default()).await.unwrap()
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 
 use super::certificate::Certificate;
 use super::{Managed, ManagedTls};
+use crate::clock::{ApiServerClock, steady};
 use crate::tls::{CurrentServerTls, Reload, ServingProfile, ServingTls, TlsFiles};
 
 /// How often files are compared with what is served.
@@ -64,17 +65,19 @@ pub struct Ends {
 }
 
 impl Source {
-    /// Gets the certificates, waiting until the API server gives them; files must be there.
-    pub async fn get(self) -> anyhow::Result<Certificates> {
+    /// Gets the certificates, waiting until the API server gives them; files must be there. `clock` is set by the client that reads
+    /// the Secret.
+    pub async fn get(self, clock: &ApiServerClock) -> anyhow::Result<Certificates> {
         match self {
             Self::Managed(managed) => loop {
-                match ManagedTls::begin((*managed).clone(), SystemTime::now()).await {
+                match ManagedTls::begin((*managed).clone(), clock).await {
                     Ok(tls) => return Ok(Certificates::Managed(Box::new(tls))),
                     Err(error) => tracing::warn!(%error, "waiting for certificates"),
                 }
                 tokio::time::sleep(RETRY).await;
             },
-            Self::Files(Files { files, authorities, follow, serving }) => {
+            Self::Files(Files { mut files, authorities, follow, serving }) => {
+                files.authorities = files.authorities.or_else(|| serving.client_authorities.clone());
                 let tls = ServingTls::load_as(files, serving).await.context("certificate and private key")?;
                 // None where the file is empty: what clients trust so far is better than nobody.
                 let bundle = match &authorities {
@@ -139,12 +142,12 @@ impl Certificates {
         }
     }
 
-    /// Takes up what has changed. `registered`: what clients were last seen to trust.
-    pub async fn look(&mut self, registered: Option<&str>) -> anyhow::Result<()> {
+    /// Takes over changes at `now`, the API server's time. `registered`: the bundle that clients were last seen to trust.
+    pub async fn look(&mut self, registered: Option<&str>, now: SystemTime) -> anyhow::Result<()> {
         match self {
             Self::Managed(tls) => {
                 let before = tls.in_use.chain.clone();
-                tls.tick(registered, SystemTime::now()).await?;
+                tls.tick(registered, now, steady()).await?;
                 if tls.in_use.chain != before {
                     tracing::info!("New certificate found, reloading");
                 }

@@ -1,7 +1,7 @@
 //! Replacement of certificates against a store that keeps versions as the API server does.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use axum::Json;
 use axum::body::Body;
@@ -17,9 +17,13 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer as _;
+use x509_parser::time::ASN1Time;
 
 use super::*;
 
+mod clocks;
 mod loss;
 
 const NAME: &str = "webhook.shop.svc";
@@ -34,8 +38,20 @@ struct Store {
 }
 
 impl Store {
+    fn router(&self) -> axum::Router {
+        axum::Router::new().route(PATH, get(read).patch(write)).with_state(self.clone())
+    }
+
+    /// How often the Secret was written.
+    fn version(&self) -> u64 {
+        let secret = self.secret.lock().unwrap();
+        secret
+            .as_ref()
+            .map_or(0, |(secret, _)| secret["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap())
+    }
+
     fn client(&self) -> kube::Client {
-        let router = axum::Router::new().route(PATH, get(read).patch(write)).with_state(self.clone());
+        let router = self.router();
         let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
             let router = router.clone();
             async move { router.oneshot(request.map(Body::new)).await }
@@ -114,11 +130,19 @@ async fn write(
     Json(secret).into_response()
 }
 
-/// Whether a client that trusts `bundle` takes the certificate that is served, as a handshake at `now` would.
+/// Whether a client that trusts `bundle` takes the certificate that is served, as a handshake at `now` would. As in Go, an authority
+/// counts in its own time only.
 fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
-        roots.add(authority.unwrap()).unwrap();
+        let authority = authority.unwrap();
+        let (_, read) = X509Certificate::from_der(&authority).unwrap();
+        if read.validity().is_valid_at(ASN1Time::from_timestamp(seconds(now)).unwrap()) {
+            roots.add(authority.clone()).unwrap();
+        }
+    }
+    if roots.is_empty() {
+        return false;
     }
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
@@ -128,6 +152,26 @@ fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
         let name = ServerName::try_from(name).unwrap();
         verifier.verify_server_cert(&chain[0], &chain[1..], &name, &[], now).is_ok()
     })
+}
+
+async fn begun(store: &Store) -> Result<ManagedTls, CertificateError> {
+    let clock = ApiServerClock::default();
+    clock.observe(begin(), begin(), start());
+    ManagedTls::begin(store.managed(), &clock).await
+}
+
+impl ManagedTls {
+    /// A tick at a time by which both clocks have gone on alike since the beginning.
+    async fn tick_at(&mut self, registered: Option<&str>, now: SystemTime) -> Result<(), CertificateError> {
+        let steady = start() + now.duration_since(begin()).unwrap();
+        self.tick(registered, now, steady).await
+    }
+}
+
+/// The steady clock at [`begin`].
+fn start() -> Instant {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    *START
 }
 
 fn leaf(tls: &ManagedTls) -> &Certificate {
@@ -143,14 +187,14 @@ const DAY: Duration = Duration::from_hours(24);
 #[tokio::test]
 async fn three_years_pass_and_in_every_state_clients_with_this_or_the_last_bundle_trust_the_server() {
     let store = Store::default();
-    let mut tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+    let mut tls = begun(&store).await.unwrap();
     let (mut bundles, mut leaves, mut authorities) = (vec![tls.bundle()], 1, 1);
     // The clients' bundle follows a tick later, as it does when others write it.
     let mut registered = tls.bundle();
     for hour in (12..3 * 365 * 24).step_by(12) {
         let now = begin() + Duration::from_hours(1) * hour;
         let (old_leaf, old_bundle) = (leaf(&tls).clone(), tls.bundle());
-        tls.tick(Some(&registered), now).await.unwrap();
+        tls.tick_at(Some(&registered), now).await.unwrap();
         registered.clone_from(&old_bundle);
         leaves += usize::from(*leaf(&tls) != old_leaf);
         if tls.bundle() != old_bundle {
@@ -167,52 +211,52 @@ async fn three_years_pass_and_in_every_state_clients_with_this_or_the_last_bundl
 #[tokio::test]
 async fn a_client_that_never_heard_of_the_new_authority_trusts_the_new_certificate() {
     let store = Store::default();
-    let mut tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+    let mut tls = begun(&store).await.unwrap();
     let (first, old) = (tls.bundle(), leaf(&tls).clone());
     let later = begin() + DAY * 181;
-    tls.tick(Some(&first), begin() + DAY * 179).await.unwrap();
-    tls.tick(Some(&first), later).await.unwrap();
+    tls.tick_at(Some(&first), begin() + DAY * 179).await.unwrap();
+    tls.tick_at(Some(&first), later).await.unwrap();
     assert_ne!(tls.bundle(), first);
     let both = tls.bundle();
     assert!(both.ends_with(&first), "the new one comes first");
-    tls.tick(Some(&both), later).await.unwrap();
+    tls.tick_at(Some(&both), later).await.unwrap();
     assert!(*leaf(&tls) != old && !leaf(&tls).is_signed_by(&Certificate::read(&first).unwrap()));
     for bundle in [&first, &both] {
         assert!(is_trusted(&tls, bundle, later));
     }
-    tls.tick(Some(&both), later + Duration::from_hours(2)).await.unwrap();
+    tls.tick_at(Some(&both), later + Duration::from_hours(2)).await.unwrap();
     assert!(is_trusted(&tls, &tls.bundle(), later) && !tls.bundle().contains(&first));
 }
 
 #[tokio::test]
 async fn the_certificate_does_not_change_before_the_bundle_is_known_to_be_in_place() {
     let store = Store::default();
-    let mut tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+    let mut tls = begun(&store).await.unwrap();
     let (first, old) = (tls.bundle(), leaf(&tls).clone());
     let later = begin() + DAY * 31;
     for registered in [None, Some(""), Some("-----BEGIN CERTIFICATE-----")] {
-        tls.tick(registered, later).await.unwrap();
+        tls.tick_at(registered, later).await.unwrap();
         assert_eq!(*leaf(&tls), old, "{registered:?}");
     }
-    tls.tick(Some(&first), later).await.unwrap();
+    tls.tick_at(Some(&first), later).await.unwrap();
     assert_ne!(*leaf(&tls), old);
 
     // What nobody could use any more is replaced whatever is known.
     let end = later + DAY * 89;
-    tls.tick(None, end).await.unwrap();
+    tls.tick_at(None, end).await.unwrap();
     assert!(is_trusted(&tls, &tls.bundle(), end));
 }
 
 #[tokio::test]
 async fn replicas_that_begin_together_agree() {
     let store = Store::default();
-    let begins = (0..8).map(|_| ManagedTls::begin(store.managed(), begin()));
+    let begins = (0..8).map(|_| begun(&store));
     let mut replicas = futures::future::try_join_all(begins).await.unwrap();
     for day in [0, 31, 181, 182, 200] {
         let now = begin() + DAY * day;
         let registered = replicas[0].bundle();
         for _ in 0..2 {
-            let ticks = replicas.iter_mut().map(|replica| replica.tick(Some(&registered), now));
+            let ticks = replicas.iter_mut().map(|replica| replica.tick_at(Some(&registered), now));
             futures::future::try_join_all(ticks).await.unwrap();
         }
         let first = &replicas[0];
@@ -234,7 +278,7 @@ async fn what_upstreams_scripts_made_is_taken_over() {
         ("serverCert.pem", &theirs.certificate.pem),
         ("serverKey.pem", &theirs.key),
     ]);
-    let tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+    let tls = begun(&store).await.unwrap();
     assert_eq!(tls.bundle(), made.certificate.pem);
     assert!(is_trusted(&tls, &made.certificate.pem, begin()), "with our names in a new certificate");
 }
@@ -252,7 +296,7 @@ async fn a_secret_full_of_nonsense_is_made_usable() {
     ] {
         let store = Store::default();
         store.put(&data);
-        let tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+        let tls = begun(&store).await.unwrap();
         assert!(is_trusted(&tls, &tls.bundle(), begin()));
     }
 }

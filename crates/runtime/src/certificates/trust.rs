@@ -1,4 +1,6 @@
 //! Whether clients that trust a bundle take the certificate that a server shows, as a handshake would find.
+//!
+//! As in Go, which the API server is written in, an authority counts in its own time only. `webpki` does not look at that.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,6 +12,7 @@ use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::certificate::Certificate;
+use super::seconds;
 
 /// Why clients that ask at `name` and trust `bundle` (PEM) refuse `chain`, the server's own certificate first; none where they take it.
 pub(super) fn refusal(chain: &[Certificate], bundle: &str, name: &str, now: SystemTime) -> Option<String> {
@@ -18,19 +21,29 @@ pub(super) fn refusal(chain: &[Certificate], bundle: &str, name: &str, now: Syst
     if trusted.is_empty() {
         return Some("no authority is trusted".to_owned());
     }
-    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now_seconds = seconds(now);
     if trusted.iter().any(|one| one.der == leaf.der) {
         // What is trusted itself needs no authority: the API server takes it also where it says that it is one.
-        let now = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
         let is_named = leaf.names.iter().any(|own| own == name);
-        return match (leaf.is_valid(now), is_named) {
+        return match (leaf.is_valid(now_seconds), is_named) {
             (false, _) => Some(reason(&CertificateError::Expired, name)),
             (true, false) => Some(reason(&CertificateError::NotValidForName, name)),
             (true, true) => None,
         };
     }
+    let (valid, invalid): (Vec<_>, Vec<_>) = trusted.into_iter().partition(|one| one.is_valid(now_seconds));
+    let unknown = || match invalid.iter().find(|authority| chain.iter().any(|one| one.is_signed_by(authority))) {
+        Some(authority) if authority.not_before > now_seconds => {
+            "the authority that signed it has not begun".to_owned()
+        }
+        Some(_) => "the authority that signed it has ended".to_owned(),
+        None => reason(&CertificateError::UnknownIssuer, name),
+    };
+    if valid.is_empty() {
+        return Some(unknown());
+    }
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(trusted.into_iter().map(|one| one.der));
+    roots.add_parsable_certificates(valid.into_iter().map(|one| one.der));
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = match WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build() {
         Ok(verifier) => verifier,
@@ -38,8 +51,9 @@ pub(super) fn refusal(chain: &[Certificate], bundle: &str, name: &str, now: Syst
     };
     let Ok(server) = ServerName::try_from(name) else { return Some(format!("{name:?} is no name of a server")) };
     let others: Vec<CertificateDer<'_>> = others.iter().map(|one| one.der.clone()).collect();
-    let now = UnixTime::since_unix_epoch(since);
+    let now = UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
     Some(match verifier.verify_server_cert(&leaf.der, &others, &server, &[], now).err()? {
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => unknown(),
         rustls::Error::InvalidCertificate(error) => reason(&error, name),
         other => other.to_string(),
     })
@@ -111,5 +125,16 @@ mod tests {
         check(&chain, &bundle, NAME, DAY / 2, None);
         check(&chain, &bundle, "other", DAY / 2, Some("it is not for other"));
         check(&chain, &bundle, NAME, DAY * 2, Some("it has ended"));
+    }
+
+    #[test]
+    fn an_authority_counts_in_its_own_time_only() {
+        // The leaf outlives its authority, which is valid for ten days.
+        let own = authority();
+        let names = [NAME.to_owned()];
+        let leaf = issue::leaf((&own.certificate, &own.key), &names, begin(), DAY * 90).expect("a leaf").certificate;
+        let chain = [leaf];
+        check(&chain, &own.certificate.pem, NAME, DAY * 9, None);
+        check(&chain, &own.certificate.pem, NAME, DAY * 11, Some("the authority that signed it has ended"));
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Json;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ObjectMeta;
 use tokio::sync::mpsc;
 
@@ -28,9 +29,13 @@ struct Running {
 
 impl Running {
     fn start(leases: &Leases, me: &str) -> Self {
+        Self::start_with(leases, me, ApiServerClock::default())
+    }
+
+    fn start_with(leases: &Leases, me: &str, clock: ApiServerClock) -> Self {
         let (cut, shutdown) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         let api = Api::namespaced(leases.client(Arc::clone(&cut)), "ns");
-        let candidate = Candidate::new(api, "lease".to_owned(), me.to_owned(), TIMINGS);
+        let candidate = Candidate::new(api, "lease".to_owned(), me.to_owned(), TIMINGS, clock);
         let (sender, events) = mpsc::unbounded_channel();
         let stop = shutdown.clone();
         tokio::spawn(async move {
@@ -102,6 +107,40 @@ async fn a_leader_cut_off_stops_before_another_begins() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_candidate_leads_at_a_time_whatever_their_clocks_show() {
+    const DAY: Duration = Duration::from_hours(24);
+    let (leases, begin) = (Leases::default(), std::time::SystemTime::UNIX_EPOCH + DAY * 20_000);
+    let clocks: [ApiServerClock; 3] = Default::default();
+    let show = |clock: &ApiServerClock, time| clock.observe(time, time, now());
+    show(&clocks[0], begin + DAY * 200);
+    show(&clocks[1], begin - Duration::from_hours(1));
+    show(&clocks[2], begin);
+    let mut ahead = Running::start_with(&leases, "ahead", clocks[0].clone());
+    ahead.expect("begins").await;
+    let mut others =
+        [("behind", 1), ("jumping", 2)].map(|(name, clock)| Running::start_with(&leases, name, clocks[clock].clone()));
+    // Ten minutes, in which one clock jumps back and forth.
+    let stays = async |holder: &str| {
+        for step in 0..20 {
+            show(&clocks[2], if step % 2 == 0 { begin + DAY * 8 } else { begin - DAY * 8 });
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            assert_eq!(leases.holder(), holder, "step {step}");
+        }
+    };
+    stays("ahead").await;
+    assert!(ahead.events.is_empty() && others.iter().all(|other| other.events.is_empty()));
+
+    ahead.shutdown.cancel();
+    ahead.expect("ends").await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let holder = leases.holder();
+    let mut leads = others.iter_mut().map(|other| other.events.try_recv().is_ok_and(|(event, _)| event == "begins"));
+    assert!(leads.next() != leads.next(), "one of the two leads");
+    stays(&holder).await;
+    assert!(others.iter().all(|other| other.events.is_empty()), "no other term began or ended");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_short_break_costs_no_leadership() {
     let leases = Leases::default();
     let mut first = Running::start(&leases, "first");
@@ -118,7 +157,7 @@ async fn work_that_computes_for_long_keeps_the_lease() {
     let leases = Leases::default();
     let api = Api::namespaced(leases.client(Arc::default()), "ns");
     let timings = Timings { retry_period: Duration::from_millis(10), ..TIMINGS };
-    let candidate = Candidate::new(api, "lease".to_owned(), "busy".to_owned(), timings);
+    let candidate = Candidate::new(api, "lease".to_owned(), "busy".to_owned(), timings, ApiServerClock::default());
     let status = IntGauge::new("status", "Status.").unwrap();
     let renewals = || leases.0.lock().unwrap().as_ref().map_or(0, version);
     let mut work = async |leading: Leading| {
@@ -140,7 +179,7 @@ async fn a_lease_given_to_another_ends_the_term() {
     let mut first = Running::start(&leases, "first");
     first.expect("begins").await;
     let stolen = leases.0.lock().unwrap().clone().unwrap();
-    let spec = held(stolen.spec.as_ref(), "thief", Duration::from_secs(15), Timestamp::now());
+    let spec = held(stolen.spec.as_ref(), "thief", Duration::from_secs(15), Timestamp::UNIX_EPOCH);
     let Json(_) = leases.store(Lease { spec: Some(spec), ..stolen });
     first.expect("ends").await;
     first.expect("begins").await;
@@ -154,7 +193,7 @@ async fn the_lease_has_the_annotations_of_its_holder() {
     let Json(_) = leases.store(Lease { metadata, spec: Some(LeaseSpec::default()) });
     for name in ["first", "second"] {
         let api = Api::namespaced(leases.client(Arc::default()), "ns");
-        let candidate = Candidate::new(api, "lease".to_owned(), name.to_owned(), TIMINGS);
+        let candidate = Candidate::new(api, "lease".to_owned(), name.to_owned(), TIMINGS, ApiServerClock::default());
         let candidate = candidate.annotating([("holder".to_owned(), name.to_owned())].into());
         let mut work = async |_| {
             let lease = leases.0.lock().unwrap().clone().unwrap();

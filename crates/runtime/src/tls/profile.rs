@@ -1,5 +1,6 @@
 //! What a server offers its clients: protocol versions and cipher suites, named as Go names them.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -18,6 +19,8 @@ pub struct ServingProfile {
     /// Whether clients are asked for a certificate which they need not have and which is not judged: each request then carries
     /// it as [`super::PeerCertificates`]. A server that has authorities of clients judges, and pays no heed to this.
     pub asks_clients: bool,
+    /// File (PEM) of the authorities of clients. With it the handshake fails without a certificate of one of them.
+    pub client_authorities: Option<PathBuf>,
     /// Whether HTTP/2 is left out. A client with one connection for all its requests stays with one replica.
     pub http1_only: bool,
 }

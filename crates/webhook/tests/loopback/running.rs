@@ -10,7 +10,7 @@ use kube::runtime::events::Recorder;
 use prometheus::Registry;
 use runtime::certificates::{CertificateMetrics, Scrutiny, Source};
 use runtime::serve::{Limits, serve};
-use runtime::{Activity, Readiness};
+use runtime::{Activity, ApiServerClock, Readiness};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -38,7 +38,8 @@ pub(crate) struct Replica {
 
 impl Replica {
     pub(crate) async fn start(source: Source, objects: &Objects, limits: Limits) -> Result<Self> {
-        let certificates = source.get().await?;
+        let clock = ApiServerClock::default();
+        let certificates = source.get(&clock).await?;
         let (_, view) = watch::channel(View::default());
         let reviews = Reviews {
             view,
@@ -60,7 +61,7 @@ impl Replica {
             Recorder::new(objects.client(), "webhook".into()),
             ("suite", "webhook-0"),
         );
-        let attendant = Attendant { certificates, registration, activity: Activity::default(), scrutiny };
+        let attendant = Attendant { certificates, registration, activity: Activity::default(), scrutiny, clock };
         let attending = tokio::spawn(attendant.run(|| ()));
         Ok(Self { address, registry, readiness, tasks: vec![server.abort_handle(), attending.abort_handle()] })
     }

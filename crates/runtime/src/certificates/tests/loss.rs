@@ -39,7 +39,7 @@ impl Store {
 async fn what_two_replicas_show_is_put_back() {
     for left in losses() {
         let store = Store::default();
-        let begins = (0..2).map(|_| ManagedTls::begin(store.managed(), begin()));
+        let begins = (0..2).map(|_| begun(&store));
         let mut replicas = futures::future::try_join_all(begins).await.unwrap();
         let (bundle, shown) = (replicas[0].bundle(), leaf(&replicas[0]).clone());
         let check = |replicas: &[ManagedTls]| {
@@ -50,14 +50,14 @@ async fn what_two_replicas_show_is_put_back() {
         // One after the other, and both at once.
         store.lose(left.as_ref());
         for turn in [0, 1, 0] {
-            replicas[turn].tick(Some(&bundle), begin()).await.unwrap();
+            replicas[turn].tick_at(Some(&bundle), begin()).await.unwrap();
             check(&replicas);
         }
         store.lose(left.as_ref());
-        let ticks = replicas.iter_mut().map(|replica| replica.tick(Some(&bundle), begin()));
+        let ticks = replicas.iter_mut().map(|replica| replica.tick_at(Some(&bundle), begin()));
         futures::future::try_join_all(ticks).await.unwrap();
         check(&replicas);
-        check(&[ManagedTls::begin(store.managed(), begin()).await.unwrap()]);
+        check(&[begun(&store).await.unwrap()]);
     }
 }
 
@@ -65,7 +65,7 @@ async fn what_two_replicas_show_is_put_back() {
 async fn clients_are_told_of_the_authority_of_what_is_shown_whichever_write_fails() {
     for (left, writes) in losses().into_iter().flat_map(|left| (0..3).map(move |writes| (left.clone(), writes))) {
         let store = Store::default();
-        let mut tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+        let mut tls = begun(&store).await.unwrap();
         // With an authority and a certificate that are good still, and such as are due.
         for day in [0, 181] {
             let now = begin() + DAY * day;
@@ -73,13 +73,13 @@ async fn clients_are_told_of_the_authority_of_what_is_shown_whichever_write_fail
             store.lose(left.as_ref());
             store.let_in(Some(writes));
             for _ in 0..2 {
-                let done = tls.tick(Some(&registered), now).await;
+                let done = tls.tick_at(Some(&registered), now).await;
                 assert!(writes > 0 || done.is_err(), "{left:?}");
                 assert!(!tls.bundle().is_empty(), "{left:?} {writes}");
                 assert!(day > 0 || is_trusted(&tls, &tls.bundle(), now), "{left:?} {writes}");
             }
             store.let_in(None);
-            tls.tick(Some(&registered), now).await.unwrap();
+            tls.tick_at(Some(&registered), now).await.unwrap();
             assert!(is_trusted(&tls, &tls.bundle(), now) && is_trusted(&tls, &registered, now), "{left:?} {writes}");
         }
     }
@@ -90,7 +90,7 @@ async fn a_server_begins_with_a_key_of_another_certificate() {
     for left in losses() {
         let store = Store::default();
         store.lose(left.as_ref());
-        let tls = ManagedTls::begin(store.managed(), begin()).await.unwrap();
+        let tls = begun(&store).await.unwrap();
         assert!(is_trusted(&tls, &tls.bundle(), begin()), "{left:?}");
     }
 }
@@ -112,12 +112,12 @@ async fn an_empty_file_of_authorities_takes_nobodys_trust_away() {
         follow: true,
         serving: ServingProfile::default(),
     };
-    let mut certificates = Source::Files(files).get().await.unwrap();
+    let mut certificates = Source::Files(files).get(&ApiServerClock::default()).await.unwrap();
     for (text, expected) in
         [("", None), (made.certificate.pem.as_str(), Some(&made.certificate.pem)), ("", Some(&made.certificate.pem))]
     {
         put("ca", text);
-        certificates.look(None).await.unwrap();
+        certificates.look(None, SystemTime::now()).await.unwrap();
         assert_eq!(certificates.bundle().as_ref(), expected);
     }
 }
