@@ -7,6 +7,7 @@ use runtime::Chassis;
 use runtime::endpoints::Endpoints;
 use runtime::leading::own_namespace;
 use runtime::port::Port;
+use tokio_util::sync::CancellationToken;
 
 use crate::act::Events;
 use crate::args::Args;
@@ -33,13 +34,17 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let secure_port = serving.secure_port;
     let source = serving.source(chassis.client.clone(), &own);
 
-    let Some(guard) = Guard::start(guard, &chassis).await? else { return Ok(()) };
+    // Questions are answered for some time after the shutdown, by a state that goes on.
+    let answered = CancellationToken::new();
+    let _end = answered.clone().drop_guard();
+    let answering = chassis.until(answered);
+    let Some(guard) = Guard::start(guard, &answering).await? else { return Ok(()) };
     let routes = Routes::load(routes, own.clone(), &chassis.registry).await?;
     if let Some(routes) = &routes {
-        chassis.tasks.spawn_until_shutdown("routes", routes.clone().follow());
+        answering.tasks.spawn_until_shutdown("routes", routes.clone().follow());
     }
-    let expected = expected.start(&chassis)?;
-    let rules = rules.map(|settings| Rules::start(settings, expected.view(), &chassis)).transpose()?;
+    let expected = expected.start(&answering)?;
+    let rules = rules.map(|settings| Rules::start(settings, expected.view(), &answering)).transpose()?;
     let providers = Providers { expected, rules, routes };
     let clock = chassis.clock();
     let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get(&clock)).await else { return Ok(()) };

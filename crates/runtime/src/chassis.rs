@@ -62,6 +62,13 @@ impl Chassis {
     pub fn clock(&self) -> ApiServerClock {
         self.rest_metrics.clock.clone()
     }
+
+    /// The same program, whose tasks that run until shutdown go on until `end`. For tasks that requests are answered from: a server
+    /// still answers some time after the shutdown.
+    #[must_use]
+    pub fn until(&self, end: CancellationToken) -> Self {
+        Self { tasks: self.tasks.until(end), ..self.clone() }
+    }
 }
 
 impl Program {

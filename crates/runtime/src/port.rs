@@ -30,6 +30,11 @@ impl Port {
         Ok(Self { listener, limits })
     }
 
+    /// A port that is open already.
+    pub fn on(listener: TcpListener, limits: Limits) -> Self {
+        Self { listener, limits }
+    }
+
     /// Where it is.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()

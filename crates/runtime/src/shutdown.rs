@@ -37,6 +37,8 @@ pub fn on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
 pub struct Tasks {
     tracker: TaskTracker,
     shutdown: CancellationToken,
+    /// Ends tasks that have no end of their own.
+    end: CancellationToken,
     failed: mpsc::Sender<anyhow::Error>,
 }
 
@@ -45,7 +47,12 @@ impl Tasks {
     pub fn new(shutdown: CancellationToken) -> (Self, mpsc::Receiver<anyhow::Error>) {
         // One error is enough to end the process; later ones are only logged.
         let (failed, first_failure) = mpsc::channel(1);
-        (Self { tracker: TaskTracker::new(), shutdown, failed }, first_failure)
+        (Self { tracker: TaskTracker::new(), end: shutdown.clone(), shutdown, failed }, first_failure)
+    }
+
+    /// The same set; tasks spawned through this handle that have no end of their own are dropped at `end`, which is not before shutdown.
+    pub(crate) fn until(&self, end: CancellationToken) -> Self {
+        Self { end, ..self.clone() }
     }
 
     /// Runs a task that lasts until shutdown. An error, a panic, or an end before shutdown brings the process down.
@@ -64,11 +71,11 @@ impl Tasks {
         });
     }
 
-    /// Runs a task that has no end of its own and is dropped at shutdown.
+    /// Runs a task that has no end of its own and is dropped at shutdown, or at the end given to [`crate::Chassis::until`].
     pub fn spawn_until_shutdown(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let shutdown = self.shutdown.clone();
+        let end = self.end.clone();
         self.spawn(name, async move {
-            shutdown.run_until_cancelled(task).await;
+            end.run_until_cancelled(task).await;
             Ok(())
         });
     }
@@ -115,6 +122,23 @@ mod tests {
             Ok(())
         });
         shutdown.cancel();
+        assert_eq!(tasks.drain(Duration::from_mins(1)).await, 0);
+        drop(tasks);
+        assert!(failures.recv().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_task_with_a_later_end_goes_on_after_shutdown() {
+        let shutdown = CancellationToken::new();
+        let (tasks, mut failures) = Tasks::new(shutdown.clone());
+        let end = CancellationToken::new();
+        let (sender, mut steps) = mpsc::channel(1);
+        tasks.until(end.clone()).spawn_until_shutdown("watches", async move { while sender.send(()).await.is_ok() {} });
+        shutdown.cancel();
+        for _ in 0..10 {
+            assert_eq!(steps.recv().await, Some(()));
+        }
+        end.cancel();
         assert_eq!(tasks.drain(Duration::from_mins(1)).await, 0);
         drop(tasks);
         assert!(failures.recv().await.is_none());

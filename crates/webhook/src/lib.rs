@@ -33,4 +33,4 @@ pub mod state;
 mod validate;
 
 pub use args::{Args, PROGRAM};
-pub use run::run;
+pub use run::{run, run_on};

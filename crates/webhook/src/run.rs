@@ -11,6 +11,7 @@ use runtime::leading::{hostname, own_namespace};
 use runtime::port::Port;
 use runtime::{Chassis, FeedReaderArgs, FeedSource, Namespaces};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
 use crate::certificates::Attendant;
@@ -28,7 +29,16 @@ const CAUTION: Duration = Duration::from_secs(10);
 const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The webhook's work.
-pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
+pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
+    run_on(Port::open("port", args.serving.port, LIMITS), args, chassis)
+}
+
+/// The same on a port that is opened when there are certificates.
+pub async fn run_on(
+    port: impl Future<Output = anyhow::Result<Port>>,
+    args: Args,
+    chassis: Chassis,
+) -> anyhow::Result<()> {
     let Args { common: _, serving, registration, heartbeat, review, feed, namespaces } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
     let settings = Arc::new(review.settings()?);
@@ -38,19 +48,22 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let registration = registration.registration(&own_namespace, only.as_deref().unwrap_or_default(), &left_alone)?;
     let scope = Scope { namespace: only, ignored, shard: Shard::default() };
     let heartbeat = heartbeat.heartbeat(chassis.client.clone(), &own_namespace, hostname()?);
-    let port = serving.port;
     let source = serving.source(chassis.client.clone(), &own_namespace, registration.as_ref())?;
 
-    let heard = hear(feed, &chassis)?;
-    let Some(view) = watch_cluster(scope, &chassis).await else { return Ok(()) };
+    // Reviews are answered for some time after the shutdown, by a view that goes on.
+    let answered = CancellationToken::new();
+    let _end = answered.clone().drop_guard();
+    let answering = chassis.until(answered);
+    let heard = hear(feed, &answering)?;
+    let Some(view) = watch_cluster(scope, &answering).await else { return Ok(()) };
     let clock = chassis.clock();
     let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get(&clock)).await else { return Ok(()) };
     let certificates = certificates?;
 
-    let port = Port::open("port", port, LIMITS).await?;
+    let port = port.await?;
     tracing::info!(address = %port.address()?, "answering reviews");
     let load = Load::default();
-    chassis.tasks.spawn_until_shutdown("load", load.clone().measure());
+    answering.tasks.spawn_until_shutdown("load", load.clone().measure());
     let tls = certificates.current();
     let reviews = Reviews { view, heard, settings, metrics, load, leaving: chassis.shutdown.clone() };
     let server = port.serve(reviews.router(), tls, chassis.shutdown.clone(), LEAVING);

@@ -5,6 +5,7 @@ mod authority;
 mod client;
 mod hostile;
 mod injected;
+mod leaving;
 mod loss;
 mod objects;
 mod rotation;
