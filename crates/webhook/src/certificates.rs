@@ -8,6 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::certificates::{Certificates, Clients, Scrutiny, Trust};
 use runtime::{Activity, ApiServerClock};
+use tokio::sync::watch;
 
 use crate::act::configuration::{Registered, register};
 use crate::registration::{Address, CONFIGURATION, Registration};
@@ -27,26 +28,25 @@ pub struct Attendant {
     pub scrutiny: Scrutiny,
     /// The API server's time.
     pub clock: ApiServerClock,
+    /// Whether pods that are created come to this replica: the webhook was registered, and its certificate is not refused.
+    pub in_effect: watch::Sender<bool>,
 }
 
 impl Attendant {
-    /// Looks after certificates and registration for ever. `registered` is called once the first registration is in place, or at
-    /// once where there is none.
-    pub async fn run(mut self, registered: impl FnOnce()) {
-        let mut registered = Some(registered);
+    /// Looks after certificates and registration for ever.
+    pub async fn run(mut self) {
+        let mut is_registered = false;
         let mut said = None;
         let mut state = Told::default();
         loop {
             self.activity.record(Instant::now());
             let looked = self.certificates.look(state.trusted.as_deref(), self.clock.now()).await;
             let told = state.tell(&self.certificates, self.registration.as_ref()).await;
-            if told.is_ok()
-                && let Some(registered) = registered.take()
-            {
-                registered();
-            }
+            is_registered |= told.is_ok();
             let clients = state.clients(self.registration.as_ref());
             let trust = self.scrutiny.look(&self.certificates, &clients, self.clock.now()).await;
+            let in_effect = is_registered && trust != Trust::Refused;
+            self.in_effect.send_if_modified(|known| std::mem::replace(known, in_effect) != in_effect);
             if matches!(trust, Trust::Doubted | Trust::Refused) {
                 state.checked = None;
             }

@@ -47,7 +47,7 @@ pub async fn run_on(
     let left_alone: Vec<String> = ignored.iter().cloned().collect();
     let registration = registration.registration(&own_namespace, only.as_deref().unwrap_or_default(), &left_alone)?;
     let scope = Scope { namespace: only, ignored, shard: Shard::default() };
-    let heartbeat = heartbeat.heartbeat(chassis.client.clone(), &own_namespace, hostname()?);
+    let heartbeat = heartbeat.heartbeat(chassis.client.clone(), chassis.clock(), &own_namespace, hostname()?);
     let source = serving.source(chassis.client.clone(), &own_namespace, registration.as_ref())?;
 
     // Reviews are answered for some time after the shutdown, by a view that goes on.
@@ -77,12 +77,13 @@ pub async fn run_on(
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(chassis.client.clone());
     let registration = registration.map(|registration| (configurations, registration));
     let scrutiny = chassis.scrutiny(metrics::PREFIX)?;
+    let (in_effect, effect) = watch::channel(false);
     let activity = chassis.activity.clone();
-    let attendant = Attendant { certificates, registration, activity, scrutiny, clock };
-    let tasks = chassis.tasks.clone();
+    let attendant = Attendant { certificates, registration, activity, scrutiny, clock, in_effect };
+    chassis.tasks.spawn_until_shutdown("heartbeat", heartbeat.run(effect));
     chassis.tasks.spawn_until_shutdown("certificates", async move {
         tokio::time::sleep(caution).await;
-        attendant.run(move || tasks.spawn_until_shutdown("heartbeat", heartbeat.run())).await;
+        attendant.run().await;
     });
 
     server.await;

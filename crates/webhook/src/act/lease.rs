@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
-use runtime::Backoff;
+use runtime::{ApiServerClock, Backoff};
+use tokio::sync::watch;
 
 /// As often and as long as upstream's client tries.
 const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(100), cap: Duration::from_millis(900), tries: 3 };
@@ -19,6 +20,8 @@ const BACKOFF: Backoff = Backoff { initial: Duration::from_millis(100), cap: Dur
 pub struct Heartbeat {
     /// The Leases of its namespace.
     pub leases: Api<Lease>,
+    /// The API server's time, which the client of `leases` sets.
+    pub clock: ApiServerClock,
     /// The name of the Lease.
     pub name: String,
     /// The replica.
@@ -28,12 +31,16 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Beats for ever. A beat that fails is said, and the next one follows.
-    pub async fn run(self) {
+    /// Beats while the webhook is `in_effect`; ends when that is no longer told. A beat that fails is logged, and the next one follows.
+    pub async fn run(self, mut in_effect: watch::Receiver<bool>) {
         let mut beats = tokio::time::interval(self.interval);
         beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
+        while in_effect.wait_for(|is| *is).await.is_ok() {
             beats.tick().await;
+            if !*in_effect.borrow() {
+                tracing::warn!(lease = self.name, "no heartbeat while the API server refuses the certificate");
+                continue;
+            }
             match tokio::time::timeout(self.interval, self.beat()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "cannot renew the heartbeat"),
@@ -63,8 +70,33 @@ impl Heartbeat {
             return self.leases.create(&params, &Lease { metadata, spec: Some(spec) }).await.map(drop);
         };
         let spec = lease.spec.get_or_insert_default();
-        spec.renew_time = Some(MicroTime(Timestamp::now()));
+        let last = spec.renew_time.as_ref().map(|time| time.0);
+        spec.renew_time = Some(MicroTime(renewal(last, self.clock.timestamp(), self.interval)));
         spec.holder_identity = Some(self.holder.clone());
         self.leases.replace(&self.name, &params, &lease).await.map(drop)
+    }
+}
+
+/// The time of renewal to write at `now`. A time a little ahead stays, so that replicas with different clocks do not take each other's
+/// renewals back. A time further ahead than `interval` is that of a wrong clock: it would keep the webhook alive without any beats.
+fn renewal(last: Option<Timestamp>, now: Timestamp, interval: Duration) -> Timestamp {
+    let is_believed = |last: &Timestamp| {
+        *last > now && Duration::try_from(last.duration_since(now)).is_ok_and(|ahead| ahead <= interval)
+    };
+    last.filter(is_believed).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_renewal_is_not_taken_back_unless_a_wrong_clock_wrote_it() {
+        let at = |second: i64| Timestamp::from_second(1_000_000 + second).expect("in range");
+        let interval = Duration::from_secs(10);
+        for (last, now, expected) in [(0, 7, 7), (5, 0, 5), (10, 0, 10), (11, 0, 0), (17_280_000, 0, 0), (0, 0, 0)] {
+            assert_eq!(renewal(Some(at(last)), at(now), interval), at(expected), "{last} {now}");
+        }
+        assert_eq!(renewal(None, at(3), interval), at(3));
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use runtime::GoDuration;
 use runtime::duration::at_least;
+use runtime::{ApiServerClock, GoDuration};
 
 use crate::act::lease::Heartbeat;
 
@@ -25,11 +25,17 @@ pub struct HeartbeatArgs {
 
 impl HeartbeatArgs {
     /// The heartbeat of the replica `holder`.
-    pub fn heartbeat(self, client: kube::Client, own_namespace: &str, holder: String) -> Heartbeat {
+    pub fn heartbeat(
+        self,
+        client: kube::Client,
+        clock: ApiServerClock,
+        own_namespace: &str,
+        holder: String,
+    ) -> Heartbeat {
         let Self { status_lease_name, status_lease_namespace, status_lease_update_interval } = self;
         let namespace = if status_lease_namespace.is_empty() { own_namespace } else { &status_lease_namespace };
         let leases: Api<Lease> = Api::namespaced(client, namespace);
-        Heartbeat { leases, name: status_lease_name, holder, interval: status_lease_update_interval.0 }
+        Heartbeat { leases, clock, name: status_lease_name, holder, interval: status_lease_update_interval.0 }
     }
 }
 

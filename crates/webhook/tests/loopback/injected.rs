@@ -8,6 +8,7 @@ use kube::api::{Patch, PatchParams};
 use runtime::certificates::{Files, Source};
 use runtime::tls::{ServingProfile, TlsFiles};
 use serde_json::json;
+use tokio::time::timeout;
 use webhook::registration::CONFIGURATION;
 use webhook::serve::LIMITS;
 
@@ -49,6 +50,7 @@ async fn a_certificate_of_somebody_else_is_compared_with_what_is_trusted_and_its
         Ok(())
     };
     eventually("it is said that it is not trusted", Pace::WITHIN, async || is_trusted(0.0).await).await?;
+    ensure!(!*replica.in_effect.borrow(), "no heartbeat while the API server refuses it");
     let why = "none of the trusted authorities signed it";
     assert_eq!(
         replica.readiness.report(),
@@ -57,6 +59,7 @@ async fn a_certificate_of_somebody_else_is_compared_with_what_is_trusted_and_its
 
     inject(&objects, &own).await?;
     eventually("it is trusted", Pace::WITHIN, async || is_trusted(1.0).await).await?;
+    timeout(Pace::WITHIN.limit, replica.in_effect.clone().wait_for(|is| *is)).await??;
     assert_eq!(replica.readiness.report(), "[+]certificate ok\n");
 
     let events = objects.among("/apis/events.k8s.io/v1/namespaces/suite/events/");

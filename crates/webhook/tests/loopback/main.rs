@@ -3,6 +3,7 @@
 
 mod authority;
 mod client;
+mod heartbeat;
 mod hostile;
 mod injected;
 mod leaving;

@@ -8,15 +8,20 @@ use std::sync::{Arc, Mutex};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+use runtime::ApiServerClock;
 use serde_json::{Value, json};
-use tower::ServiceExt as _;
+use tower::{Layer as _, ServiceExt as _};
 
 /// Objects by their paths.
 #[derive(Clone, Default)]
 pub(crate) struct Objects {
     kept: Arc<Mutex<BTreeMap<String, Kept>>>,
+    /// How often each path was read.
+    reads: Arc<Mutex<BTreeMap<String, u32>>>,
     refusal: Arc<Mutex<Refusal>>,
 }
 
@@ -25,6 +30,14 @@ pub(crate) struct Objects {
 struct Refusal {
     part: Option<&'static str>,
     refused: u32,
+}
+
+/// How an object is changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Write {
+    Apply,
+    Merge,
+    Replace,
 }
 
 struct Kept {
@@ -37,14 +50,39 @@ struct Kept {
 
 impl Objects {
     pub(crate) fn client(&self) -> kube::Client {
+        self.client_with(&ApiServerClock::default(), || None)
+    }
+
+    /// A client that sets `clock` by the dates of the answers.
+    pub(crate) fn client_with(
+        &self,
+        clock: &ApiServerClock,
+        date: impl Fn() -> Option<Timestamp> + Clone + Send + 'static,
+    ) -> kube::Client {
         let router = axum::Router::new().fallback(serve).with_state(self.clone());
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let router = router.clone();
+            let (router, date) = (router.clone(), date());
             async move {
-                Ok::<_, Infallible>(router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {}))
+                let mut response = router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {});
+                if let Some(date) = date {
+                    let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&date).unwrap();
+                    response.headers_mut().insert(header::DATE, date.parse().unwrap());
+                }
+                Ok::<_, Infallible>(response)
             }
         });
-        kube::Client::new(service, "suite")
+        kube::Client::new(clock.layer().layer(service), "suite")
+    }
+
+    /// Puts an object at a path, whatever is there.
+    pub(crate) fn put(&self, path: &str, object: &Value) {
+        self.write(path, Write::Replace, "", object).unwrap();
+    }
+
+    /// How often objects were read whose paths end so.
+    pub(crate) fn reads(&self, name: &str) -> u32 {
+        let reads = self.reads.lock().unwrap();
+        reads.iter().filter(|(path, _)| path.ends_with(name)).map(|(_, count)| count).sum()
     }
 
     /// The object whose path ends so.
@@ -81,7 +119,7 @@ impl Objects {
         self.refusal.lock().unwrap().refused
     }
 
-    fn write(&self, path: &str, is_apply: bool, by: &str, change: &Value) -> Result<Value, StatusCode> {
+    fn write(&self, path: &str, how: Write, by: &str, change: &Value) -> Result<Value, StatusCode> {
         let mut refusal = self.refusal.lock().unwrap();
         if refusal.part.is_some_and(|part| path.contains(part)) {
             refusal.refused += 1;
@@ -89,15 +127,15 @@ impl Objects {
         }
         let mut objects = self.kept.lock().unwrap();
         let (mut object, version, made_by, earlier) = match objects.get(path) {
-            None if is_apply => (change.clone(), 0, by.to_owned(), Vec::new()),
+            None if how != Write::Merge => (change.clone(), 0, by.to_owned(), Vec::new()),
             None => return Err(StatusCode::NOT_FOUND),
-            Some(kept) if is_apply && kept.made_by != by => return Err(StatusCode::CONFLICT),
+            Some(kept) if how == Write::Apply && kept.made_by != by => return Err(StatusCode::CONFLICT),
             Some(kept) => {
                 let based_on = &change["metadata"]["resourceVersion"];
                 if based_on.is_string() && *based_on != kept.object["metadata"]["resourceVersion"] {
                     return Err(StatusCode::CONFLICT);
                 }
-                let mut object = kept.object.clone();
+                let mut object = if how == Write::Replace { json!({}) } else { kept.object.clone() };
                 json_patch::merge(&mut object, change);
                 let earlier = [kept.earlier.as_slice(), std::slice::from_ref(&kept.object)].concat();
                 (object, kept.version, kept.made_by.clone(), earlier)
@@ -120,16 +158,21 @@ async fn serve(
 ) -> Response {
     let path = uri.path();
     let found = match method {
-        Method::GET => objects.get(path).ok_or(StatusCode::NOT_FOUND),
+        Method::GET => {
+            *objects.reads.lock().unwrap().entry(path.to_owned()).or_default() += 1;
+            objects.get(path).ok_or(StatusCode::NOT_FOUND)
+        }
+        Method::PUT => objects.write(path, Write::Replace, "", &serde_json::from_str(&body).unwrap()),
         Method::PATCH => {
             let is_apply = headers["content-type"].to_str().unwrap().contains("apply");
             let by = query.get("fieldManager").map_or("", String::as_str);
-            objects.write(path, is_apply, by, &serde_json::from_str(&body).unwrap())
+            let how = if is_apply { Write::Apply } else { Write::Merge };
+            objects.write(path, how, by, &serde_json::from_str(&body).unwrap())
         }
         Method::POST => {
             let object: Value = serde_json::from_str(&body).unwrap();
             let name = object["metadata"]["name"].as_str().unwrap();
-            objects.write(&format!("{path}/{name}"), true, "", &object)
+            objects.write(&format!("{path}/{name}"), Write::Apply, "", &object)
         }
         _ => Err(StatusCode::METHOD_NOT_ALLOWED),
     };

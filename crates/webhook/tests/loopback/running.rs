@@ -33,6 +33,8 @@ pub(crate) struct Replica {
     /// What is measured about its certificates.
     pub(crate) registry: Registry,
     pub(crate) readiness: Readiness,
+    /// Whether pods that are created come to it.
+    pub(crate) in_effect: watch::Receiver<bool>,
     tasks: Vec<AbortHandle>,
 }
 
@@ -61,9 +63,10 @@ impl Replica {
             Recorder::new(objects.client(), "webhook".into()),
             ("suite", "webhook-0"),
         );
-        let attendant = Attendant { certificates, registration, activity: Activity::default(), scrutiny, clock };
-        let attending = tokio::spawn(attendant.run(|| ()));
-        Ok(Self { address, registry, readiness, tasks: vec![server.abort_handle(), attending.abort_handle()] })
+        let (activity, (sender, in_effect)) = (Activity::default(), watch::channel(false));
+        let attendant = Attendant { certificates, registration, activity, scrutiny, clock, in_effect: sender };
+        let tasks = vec![server.abort_handle(), tokio::spawn(attendant.run()).abort_handle()];
+        Ok(Self { address, registry, readiness, in_effect, tasks })
     }
 }
 

@@ -1,0 +1,105 @@
+//! The Lease by which the updater knows that the webhook lives, on the paused clock.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use kube::Api;
+use runtime::ApiServerClock;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use webhook::act::lease::Heartbeat;
+
+use crate::objects::Objects;
+
+const PATH: &str = "/apis/coordination.k8s.io/v1/namespaces/suite/leases/vpa-admission-controller";
+const INTERVAL: Duration = Duration::from_secs(10);
+const DAY: Duration = Duration::from_hours(24);
+
+/// The API server's time, which goes on with tokio's clock.
+#[derive(Clone, Copy)]
+struct Time {
+    start: Instant,
+}
+
+impl Time {
+    fn now(self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + DAY * 20_000 + self.start.elapsed()
+    }
+}
+
+/// The heartbeat of a replica whose own clock shows `own` when it begins.
+fn heartbeat(objects: &Objects, holder: &str, time: Time, own: SystemTime) -> Heartbeat {
+    let clock = ApiServerClock::default();
+    clock.observe(own, own, Instant::now().into_std());
+    let client = objects.client_with(&clock, move || Timestamp::try_from(time.now()).ok());
+    let leases = Api::namespaced(client, "suite");
+    Heartbeat {
+        leases,
+        clock,
+        name: "vpa-admission-controller".to_owned(),
+        holder: holder.to_owned(),
+        interval: INTERVAL,
+    }
+}
+
+fn renewed_at(lease: &Value) -> Option<SystemTime> {
+    let time: Timestamp = lease["spec"]["renewTime"].as_str()?.parse().expect("a time");
+    Some(time.into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_heartbeat_is_of_the_present_whatever_the_clocks_of_replicas_show() {
+    let (objects, time) = (Objects::default(), Time { start: Instant::now() });
+    let (_sender, in_effect) = watch::channel(true);
+    let now = time.now();
+    for (holder, own) in [("ahead", now + DAY * 200), ("behind", now - Duration::from_hours(1)), ("right", now)] {
+        tokio::spawn(heartbeat(&objects, holder, time, own).run(in_effect.clone()));
+        sleep(Duration::from_secs(3)).await;
+    }
+    let (mut last, mut before) = (None, 0);
+    for second in (20..900).step_by(5) {
+        sleep(Duration::from_secs(5)).await;
+        let lease = objects.get(PATH).expect("a lease");
+        let renewed = renewed_at(&lease).expect("a time of renewal");
+        let (age, ahead) = (time.now().duration_since(renewed), renewed.duration_since(time.now()));
+        // The date of an answer has whole seconds.
+        let is_of_the_present = age.is_ok_and(|age| age <= INTERVAL + Duration::from_secs(2))
+            || ahead.is_ok_and(|ahead| ahead <= Duration::from_secs(1));
+        // As a replica of an earlier version writes it, or a person by hand.
+        let is_wrong = second % 300 == 0;
+        assert!(is_of_the_present, "after {second} s: {lease}");
+        assert!(last.is_none_or(|last| renewed + Duration::from_secs(1) >= last), "taken back at {second} s");
+        last = Some(renewed);
+        if is_wrong {
+            let mut wrong = lease;
+            wrong["spec"]["renewTime"] =
+                json!(Timestamp::try_from(time.now() + DAY * 200).expect("a time").to_string());
+            objects.put(PATH, &wrong);
+            sleep(INTERVAL).await;
+        }
+        let versions = objects.versions(PATH).len();
+        assert!(versions - before <= 15, "{} writes in a few seconds", versions - before);
+        before = versions;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_no_heartbeat_while_the_webhook_is_not_in_effect() {
+    let (objects, time) = (Objects::default(), Time { start: Instant::now() });
+    let (sender, in_effect) = watch::channel(false);
+    tokio::spawn(heartbeat(&objects, "right", time, time.now()).run(in_effect));
+    let hour = Duration::from_hours(1);
+    sleep(hour).await;
+    assert_eq!(objects.get(PATH), None);
+    for _ in 0..2 {
+        sender.send(true).expect("a heartbeat");
+        sleep(hour).await;
+        let renewed = renewed_at(&objects.get(PATH).expect("a lease")).expect("a time of renewal");
+        assert!(renewed + INTERVAL * 2 > time.now());
+        sender.send(false).expect("a heartbeat");
+        sleep(hour).await;
+        let renewed = renewed_at(&objects.get(PATH).expect("a lease")).expect("a time of renewal");
+        assert!(renewed + hour - INTERVAL * 2 < time.now(), "renewed {renewed:?}");
+    }
+}
