@@ -3,3 +3,4 @@
 
 pub mod configuration;
 pub mod lease;
+pub mod rollout;

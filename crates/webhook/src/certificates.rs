@@ -11,6 +11,7 @@ use runtime::{Activity, ApiServerClock};
 use tokio::sync::watch;
 
 use crate::act::configuration::{Registered, register};
+use crate::act::rollout::Replica;
 use crate::registration::{Address, CONFIGURATION, Registration};
 
 /// How often the registration is compared with what it should be where nothing seems to have changed.
@@ -28,6 +29,8 @@ pub struct Attendant {
     pub scrutiny: Scrutiny,
     /// The API server's time.
     pub clock: ApiServerClock,
+    /// This replica, where it is one of a Deployment.
+    pub replica: Option<Replica>,
     /// Whether pods that are created come to this replica: the webhook was registered, and its certificate is not refused.
     pub in_effect: watch::Sender<bool>,
 }
@@ -41,7 +44,7 @@ impl Attendant {
         loop {
             self.activity.record(Instant::now());
             let looked = self.certificates.look(state.trusted.as_deref(), self.clock.now()).await;
-            let told = state.tell(&self.certificates, self.registration.as_ref()).await;
+            let told = state.tell(&self.certificates, self.registration.as_ref(), self.replica.as_ref()).await;
             is_registered |= told.is_ok();
             let clients = state.clients(self.registration.as_ref());
             let trust = self.scrutiny.look(&self.certificates, &clients, self.clock.now()).await;
@@ -68,6 +71,8 @@ struct Told {
     /// What it was last told to trust.
     bundle: Option<String>,
     checked: Option<Instant>,
+    /// The registration was last seen to be that of a newer revision.
+    is_newer: bool,
 }
 
 impl Told {
@@ -86,6 +91,7 @@ impl Told {
         &mut self,
         certificates: &Certificates,
         registration: Option<&(Api<MutatingWebhookConfiguration>, Registration)>,
+        replica: Option<&Replica>,
     ) -> anyhow::Result<()> {
         let Some((configurations, registration)) = registration else { return Ok(()) };
         let bundle = certificates.bundle();
@@ -99,13 +105,18 @@ impl Told {
         if is_change {
             tracing::info!("New client CA found, reloading and patching webhook");
         }
-        let Registered { bundle: trusted, changed } =
-            register(configurations, registration, bundle.as_deref()).await.context("cannot register the webhook")?;
-        if is_change {
+        let registered = register(configurations, registration, bundle.as_deref(), replica).await;
+        let Registered { bundle: trusted, changed, is_newer } = registered.context("cannot register the webhook")?;
+        if is_newer {
+            if !self.is_newer {
+                tracing::info!("leaving the registration as a newer revision of the Deployment has made it");
+            }
+        } else if is_change {
             tracing::info!("Successfully patched webhook with new client CA");
         } else if changed {
             tracing::info!("the webhook is registered");
         }
+        self.is_newer = is_newer;
         self.trusted = Some(trusted);
         self.bundle = bundle;
         self.checked = Some(Instant::now());

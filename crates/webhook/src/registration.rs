@@ -2,6 +2,7 @@
 //! spelled out so that it can be compared with what the API server holds.
 
 mod reach;
+mod revision;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,6 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::ObjectMeta;
 
 pub use reach::Reach;
+pub(crate) use revision::ANNOTATION as REVISION_ANNOTATION;
+pub use revision::Revision;
 
 /// The name of the configuration.
 pub const CONFIGURATION: &str = "vpa-webhook-config";

@@ -13,6 +13,7 @@ use runtime::{Chassis, FeedReaderArgs, FeedSource, Namespaces};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::act::rollout::Replica;
 use crate::args::Args;
 use crate::certificates::Attendant;
 use crate::metrics::{self, Metrics};
@@ -47,7 +48,9 @@ pub async fn run_on(
     let left_alone: Vec<String> = ignored.iter().cloned().collect();
     let registration = registration.registration(&own_namespace, only.as_deref().unwrap_or_default(), &left_alone)?;
     let scope = Scope { namespace: only, ignored, shard: Shard::default() };
-    let heartbeat = heartbeat.heartbeat(chassis.client.clone(), chassis.clock(), &own_namespace, hostname()?);
+    let hostname = hostname()?;
+    let replica = Replica::of(chassis.client.clone(), &own_namespace, &hostname);
+    let heartbeat = heartbeat.heartbeat(chassis.client.clone(), chassis.clock(), &own_namespace, hostname);
     let source = serving.source(chassis.client.clone(), &own_namespace, registration.as_ref())?;
 
     // Reviews are answered for some time after the shutdown, by a view that goes on.
@@ -79,7 +82,7 @@ pub async fn run_on(
     let scrutiny = chassis.scrutiny(metrics::PREFIX)?;
     let (in_effect, effect) = watch::channel(false);
     let activity = chassis.activity.clone();
-    let attendant = Attendant { certificates, registration, activity, scrutiny, clock, in_effect };
+    let attendant = Attendant { certificates, registration, activity, scrutiny, clock, replica, in_effect };
     chassis.tasks.spawn_until_shutdown("heartbeat", heartbeat.run(effect));
     chassis.tasks.spawn_until_shutdown("certificates", async move {
         tokio::time::sleep(caution).await;

@@ -7,7 +7,8 @@ use kube::api::{Patch, PatchParams};
 use runtime::Backoff;
 use serde_json::json;
 
-use crate::registration::{CONFIGURATION, Registration, bundle_of, is_current};
+use super::rollout::Replica;
+use crate::registration::{CONFIGURATION, REVISION_ANNOTATION, Registration, bundle_of, is_current};
 
 /// The name under which the configuration is applied first.
 const MANAGER: &str = "plimsoll-webhook";
@@ -19,39 +20,59 @@ pub struct Registered {
     pub bundle: String,
     /// Whether it was changed to that.
     pub changed: bool,
+    /// Whether it is left as a newer revision of the Deployment has made it.
+    pub is_newer: bool,
 }
 
-/// Puts the registration in place if it is not.
+/// Puts the registration in place if it is not, unless replicas of a newer revision than that of `replica` made the present one.
 pub async fn register(
     configurations: &Api<MutatingWebhookConfiguration>,
     registration: &Registration,
     bundle: Option<&str>,
+    replica: Option<&Replica>,
 ) -> kube::Result<Registered> {
-    Backoff::default().retry(|| try_register(configurations, registration, bundle)).await
+    Backoff::default().retry(|| try_register(configurations, registration, bundle, replica)).await
 }
 
 async fn try_register(
     configurations: &Api<MutatingWebhookConfiguration>,
     registration: &Registration,
     bundle: Option<&str>,
+    replica: Option<&Replica>,
 ) -> kube::Result<Registered> {
     let present = configurations.get_opt(CONFIGURATION).await?;
-    let wanted = registration.wanted(bundle, present.as_ref());
+    let mut wanted = registration.wanted(bundle, present.as_ref());
     let registered = |configuration: &MutatingWebhookConfiguration, changed| {
         let bundle = bundle_of(configuration).unwrap_or_default();
-        Registered { bundle: String::from_utf8_lossy(&bundle).into_owned(), changed }
+        Registered { bundle: String::from_utf8_lossy(&bundle).into_owned(), changed, is_newer: false }
     };
+    if let Some(present) = present.as_ref().filter(|present| is_current(present, &wanted)) {
+        return Ok(registered(present, false));
+    }
+    let revision = match replica {
+        Some(replica) => replica.revision().await,
+        None => None,
+    };
+    let made_by = revision.as_ref().map(ToString::to_string);
     let Some(present) = present else {
+        if let Some(made_by) = made_by {
+            wanted.metadata.annotations.get_or_insert_default().insert(REVISION_ANNOTATION.to_owned(), made_by);
+        }
         // Applied, not posted: the right to apply can be limited to one name.
         let params = PatchParams::apply(MANAGER).force();
         let made = configurations.patch(CONFIGURATION, &params, &Patch::Apply(wanted)).await?;
         return Ok(registered(&made, true));
     };
-    if is_current(&present, &wanted) {
-        return Ok(registered(&present, false));
+    if revision.is_some_and(|own| own.is_before(&present)) {
+        return Ok(Registered { is_newer: true, ..registered(&present, false) });
     }
     let change = json!({
-        "metadata": {"resourceVersion": present.metadata.resource_version, "labels": wanted.metadata.labels},
+        "metadata": {
+            "resourceVersion": present.metadata.resource_version,
+            "labels": wanted.metadata.labels,
+            // Null takes the annotation away: this replica's revision is not known.
+            "annotations": {REVISION_ANNOTATION: made_by},
+        },
         "webhooks": wanted.webhooks,
     });
     let changed = configurations.patch(CONFIGURATION, &PatchParams::default(), &Patch::Merge(change)).await?;

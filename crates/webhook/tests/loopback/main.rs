@@ -9,5 +9,6 @@ mod injected;
 mod leaving;
 mod loss;
 mod objects;
+mod rollout;
 mod rotation;
 mod running;

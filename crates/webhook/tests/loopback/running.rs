@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
+use webhook::act;
 use webhook::certificates::Attendant;
 use webhook::metrics::Metrics;
 use webhook::overload::Load;
@@ -40,6 +41,17 @@ pub(crate) struct Replica {
 
 impl Replica {
     pub(crate) async fn start(source: Source, objects: &Objects, limits: Limits) -> Result<Self> {
+        Self::start_as(source, objects, limits, registration(), "").await
+    }
+
+    /// The pod of this name, with a registration of its own.
+    pub(crate) async fn start_as(
+        source: Source,
+        objects: &Objects,
+        limits: Limits,
+        registration: Registration,
+        pod: &str,
+    ) -> Result<Self> {
         let clock = ApiServerClock::default();
         let certificates = source.get(&clock).await?;
         let (_, view) = watch::channel(View::default());
@@ -55,7 +67,7 @@ impl Replica {
         let address = listener.local_addr()?;
         let tls = Some(certificates.current());
         let server = tokio::spawn(serve(listener, reviews.router(), tls, limits, CancellationToken::new()));
-        let registration = Some((Api::all(objects.client()), registration()));
+        let registration = Some((Api::all(objects.client()), registration));
         let (registry, readiness) = (Registry::new(), Readiness::default());
         let scrutiny = Scrutiny::new(
             readiness.condition("certificate"),
@@ -64,7 +76,8 @@ impl Replica {
             ("suite", "webhook-0"),
         );
         let (activity, (sender, in_effect)) = (Activity::default(), watch::channel(false));
-        let attendant = Attendant { certificates, registration, activity, scrutiny, clock, in_effect: sender };
+        let replica = act::rollout::Replica::of(objects.client(), "suite", pod);
+        let attendant = Attendant { certificates, registration, activity, scrutiny, clock, replica, in_effect: sender };
         let tasks = vec![server.abort_handle(), tokio::spawn(attendant.run()).abort_handle()];
         Ok(Self { address, registry, readiness, in_effect, tasks })
     }

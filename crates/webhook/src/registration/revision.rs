@@ -1,0 +1,86 @@
+//! The revision of a Deployment whose replicas made the registration.
+
+use std::fmt;
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+
+/// The annotation of the registration, with the unique identifier of the Deployment and the number of the revision.
+pub(crate) const ANNOTATION: &str = "plimsoll.dev/registered-by";
+/// The annotation that the Deployment controller keeps at each `ReplicaSet`.
+const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// A revision of a Deployment. Later ones have greater numbers, also after a rollback.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision {
+    deployment: String,
+    number: u64,
+}
+
+impl Revision {
+    /// The revision of a `ReplicaSet`, if a Deployment controls it.
+    pub fn of(replica_set: &ReplicaSet) -> Option<Self> {
+        let owners = replica_set.metadata.owner_references.iter().flatten();
+        let deployment =
+            owners.into_iter().find(|owner| owner.controller == Some(true) && owner.kind == "Deployment")?;
+        let number = replica_set.metadata.annotations.as_ref()?.get(DEPLOYMENT_REVISION)?;
+        Some(Self { deployment: deployment.uid.clone(), number: number.parse().ok()? })
+    }
+
+    /// Whether a newer revision of the same Deployment made the registration.
+    pub(crate) fn is_before(&self, present: &MutatingWebhookConfiguration) -> bool {
+        let annotation = present.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
+        let made_by = annotation.and_then(|text| text.rsplit_once('/'));
+        made_by.is_some_and(|(deployment, number)| {
+            deployment == self.deployment && number.parse().is_ok_and(|number: u64| number > self.number)
+        })
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.deployment, self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn revision(owner: &Value, number: &str) -> Option<Revision> {
+        let metadata = json!({"annotations": {DEPLOYMENT_REVISION: number}, "ownerReferences": [owner]});
+        Revision::of(&serde_json::from_value(json!({"metadata": metadata})).expect("a ReplicaSet"))
+    }
+
+    fn deployment() -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "webhook", "uid": "u-1", "controller": true})
+    }
+
+    #[test]
+    fn a_revision_is_that_of_the_controlling_deployment() {
+        assert_eq!(revision(&deployment(), "7").map(|revision| revision.to_string()), Some("u-1/7".to_owned()));
+        let other = json!({"apiVersion": "v1", "kind": "Other", "name": "webhook", "uid": "u-1", "controller": true});
+        assert_eq!((revision(&other, "7"), revision(&deployment(), "seven")), (None, None));
+    }
+
+    #[test]
+    fn only_a_newer_revision_of_the_same_deployment_goes_before() {
+        let own = revision(&deployment(), "7").expect("a revision");
+        for (made_by, expected) in [
+            ("u-1/8", true),
+            ("u-1/10", true),
+            ("u-1/7", false),
+            ("u-1/6", false),
+            ("u-2/8", false),
+            ("8", false),
+            ("", false),
+        ] {
+            let present = json!({"metadata": {"annotations": {ANNOTATION: made_by}}});
+            let present = serde_json::from_value(present).expect("a configuration");
+            assert_eq!(own.is_before(&present), expected, "{made_by}");
+        }
+        assert!(!own.is_before(&MutatingWebhookConfiguration::default()));
+    }
+}
