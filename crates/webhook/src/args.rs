@@ -113,10 +113,10 @@ mod tests {
         assert_eq!(args.serving.client_ca_file, PathBuf::new());
     }
 
-    /// The flags of upstream's admission controller with their defaults, then the arguments of its manifests.
+    /// The flags of upstream's admission controller with their defaults (the timeout is that of its chart), then the arguments of its manifests.
     const UPSTREAM: &str = "--client-ca-file=/etc/tls-certs/caCert.pem --tls-cert-file=/etc/tls-certs/serverCert.pem \
         --tls-private-key=/etc/tls-certs/serverKey.pem --tls-ciphers= --min-tls-version=tls1_2 --port=8000 --address=:8944 \
-        --webhook-service=vpa-webhook --webhook-address= --webhook-port= --webhook-timeout-seconds=30 \
+        --webhook-service=vpa-webhook --webhook-address= --webhook-port= --webhook-timeout-seconds=5 \
         --webhook-failure-policy-fail=false --register-webhook=true --webhook-labels= --register-by-url=false \
         --status-lease-name=vpa-admission-controller --status-lease-namespace= --status-lease-update-interval=10s \
         --max-allowed-cpu-boost=0 --reload-cert=false --vpa-object-namespace= --ignored-vpa-object-namespaces= \

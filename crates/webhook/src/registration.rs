@@ -11,7 +11,6 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference, WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::ObjectMeta;
 
 pub use reach::Reach;
@@ -24,6 +23,8 @@ pub const CONFIGURATION: &str = "vpa-webhook-config";
 pub const WEBHOOK: &str = "vpa.k8s.io";
 /// Annotations of this kind have cert-manager put the authorities into the configuration.
 const INJECTED: &str = "cert-manager.io/inject-";
+/// Pods and VPA objects with this label, and `true` as its value, do not come to the webhook.
+pub const OPT_OUT_LABEL: &str = "plimsoll.dev/disable-webhook";
 /// The port of Services of webhooks.
 const PORT: i32 = 443;
 
@@ -87,8 +88,8 @@ pub enum FailurePolicy {
 
 impl Registration {
     /// The configuration as it should be, given the one that is there. `bundle`: the authorities in PEM; none where somebody else
-    /// looks after them. What cert-manager injects is left alone in any case, and what others (AKS, for one) add to the selector of
-    /// namespaces and to the conditions: they would add it again and again.
+    /// looks after them. What cert-manager injects is left alone in any case, and what others (AKS, for one) add to the selectors
+    /// and to the conditions: they would add it again and again.
     pub fn wanted(
         &self,
         bundle: Option<&str>,
@@ -124,7 +125,11 @@ impl Registration {
             match_policy: Some("Equivalent".to_owned()),
             reinvocation_policy: Some("Never".to_owned()),
             namespace_selector: Some(self.reach.selector(found.and_then(|found| found.namespace_selector.as_ref()))),
-            object_selector: Some(LabelSelector::default()),
+            object_selector: Some(reach::with_requirement(
+                found.and_then(|found| found.object_selector.as_ref()),
+                OPT_OUT_LABEL,
+                Some(("NotIn", vec!["true".to_owned()])),
+            )),
             match_conditions: found.and_then(|found| found.match_conditions.clone()),
         };
         let mut labels = present.and_then(|present| present.metadata.labels.clone()).unwrap_or_default();
@@ -233,7 +238,7 @@ mod tests {
         let change = json!({"webhooks": [{"matchConditions": [condition], "namespaceSelector": {
             "matchExpressions": [theirs, {"key": NAMESPACE_LABEL, "operator": "In", "values": ["old"]}],
             "matchLabels": {"sized": "true"},
-        }}]});
+        }, "objectSelector": {"matchLabels": {"sized": "true"}}}]});
         for (member, value) in change["webhooks"][0].as_object().expect("an object") {
             let mut webhook = serde_json::to_value(&present.webhooks.as_ref().expect("webhooks")[0]).expect("JSON");
             webhook[member] = value.clone();
@@ -251,6 +256,9 @@ mod tests {
             let webhook = serde_json::to_value(wanted.webhooks.iter().flatten().next()).expect("JSON");
             let selector = json!({"matchExpressions": expressions, "matchLabels": {"sized": "true"}});
             assert_eq!((&webhook["namespaceSelector"], &webhook["matchConditions"]), (&selector, &json!([condition])));
+            let opt_out = json!({"key": OPT_OUT_LABEL, "operator": "NotIn", "values": ["true"]});
+            let objects = json!({"matchExpressions": [opt_out], "matchLabels": {"sized": "true"}});
+            assert_eq!(webhook["objectSelector"], objects);
             assert!(is_current(&wanted, &registration.wanted(Some("ours"), Some(&wanted))), "{expressions}");
         }
     }
@@ -276,7 +284,9 @@ mod tests {
             "matchPolicy": "Equivalent",
             "reinvocationPolicy": "Never",
             "namespaceSelector": {},
-            "objectSelector": {},
+            "objectSelector": {
+                "matchExpressions": [{"key": "plimsoll.dev/disable-webhook", "operator": "NotIn", "values": ["true"]}],
+            },
         });
         assert_eq!(wanted["webhooks"], json!([webhook]));
         assert_eq!(wanted["metadata"], json!({"name": "vpa-webhook-config", "labels": {"team": "sizes"}}));

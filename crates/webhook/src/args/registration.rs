@@ -23,8 +23,8 @@ pub struct RegistrationArgs {
     /// The port of that URL. Without --register-by-url it has no effect: Services are asked at 443.
     #[arg(long, default_value = "", value_name = "PORT")]
     pub webhook_port: String,
-    /// How long the API server waits for an answer.
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(i32).range(1..=30), value_name = "SECONDS")]
+    /// How long the API server waits for an answer. Each pod that is created waits so long when the webhook hangs.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(i32).range(1..=30), value_name = "SECONDS")]
     pub webhook_timeout_seconds: i32,
     /// Have the API server refuse pods when it gets no answer. Pods of the webhook's own namespace and of kube-system never come
     /// to it then, so that it cannot stand in its own way; nor can either be the one of --vpa-object-namespace.

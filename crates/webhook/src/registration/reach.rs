@@ -40,25 +40,34 @@ impl Reach {
 
     /// The selector as it should be, given the one that is there: what that says of other labels is not ours.
     pub(super) fn selector(&self, present: Option<&LabelSelector>) -> LabelSelector {
-        let LabelSelector { match_expressions, match_labels } = present.cloned().unwrap_or_default();
-        let mut expressions = match_expressions.unwrap_or_default();
-        let place = expressions.iter().position(|one| one.key == NAMESPACE_LABEL).unwrap_or(expressions.len());
-        expressions.retain(|one| one.key != NAMESPACE_LABEL);
         let own = match self {
             Self::AllBut(namespaces) if namespaces.is_empty() => None,
             Self::AllBut(namespaces) => Some(("NotIn", namespaces.clone())),
             Self::Only(namespace) => Some(("In", vec![namespace.clone()])),
         };
-        if let Some((operator, values)) = own {
-            let (key, operator) = (NAMESPACE_LABEL.to_owned(), operator.to_owned());
-            expressions.insert(place, LabelSelectorRequirement { key, operator, values: Some(values) });
-        }
-        let mut labels = match_labels.unwrap_or_default();
-        labels.remove(NAMESPACE_LABEL);
-        LabelSelector {
-            match_expressions: Some(expressions).filter(|expressions| !expressions.is_empty()),
-            match_labels: Some(labels).filter(|labels| !labels.is_empty()),
-        }
+        with_requirement(present, NAMESPACE_LABEL, own)
+    }
+}
+
+/// A selector that requires `own` of the label `key`, and of other labels what the present one does.
+pub(super) fn with_requirement(
+    present: Option<&LabelSelector>,
+    key: &str,
+    own: Option<(&str, Vec<String>)>,
+) -> LabelSelector {
+    let LabelSelector { match_expressions, match_labels } = present.cloned().unwrap_or_default();
+    let mut expressions = match_expressions.unwrap_or_default();
+    let place = expressions.iter().position(|one| one.key == key).unwrap_or(expressions.len());
+    expressions.retain(|one| one.key != key);
+    if let Some((operator, values)) = own {
+        let (key, operator) = (key.to_owned(), operator.to_owned());
+        expressions.insert(place, LabelSelectorRequirement { key, operator, values: Some(values) });
+    }
+    let mut labels = match_labels.unwrap_or_default();
+    labels.remove(key);
+    LabelSelector {
+        match_expressions: Some(expressions).filter(|expressions| !expressions.is_empty()),
+        match_labels: Some(labels).filter(|labels| !labels.is_empty()),
     }
 }
 
