@@ -37,6 +37,10 @@ pub struct ServingArgs {
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub client_ca_file: PathBuf,
+    /// Authorities (PEM) of the certificate that the API server shows as a client. With it, a connection without a certificate of
+    /// one of them is refused. The API server shows one when its `AdmissionConfiguration` has a kubeconfig for webhooks.
+    #[arg(long, value_name = "FILE")]
+    pub api_server_client_ca_file: Option<PathBuf>,
     /// Follow the files as they change.
     #[arg(long)]
     pub reload_cert: bool,
@@ -63,6 +67,7 @@ impl ServingArgs {
             serving_cert_file,
             serving_private_key,
             client_ca_file,
+            api_server_client_ca_file,
             reload_cert,
             tls_ciphers,
             min_tls_version,
@@ -70,8 +75,12 @@ impl ServingArgs {
         if !tls_ciphers.unknown().is_empty() {
             tracing::warn!("--tls-ciphers: there are no suites {}", tls_ciphers.unknown().join(", "));
         }
-        let serving =
-            ServingProfile { min_version: min_tls_version, cipher_suites: tls_ciphers, ..ServingProfile::default() };
+        let serving = ServingProfile {
+            min_version: min_tls_version,
+            cipher_suites: tls_ciphers,
+            client_authorities: api_server_client_ca_file,
+            ..ServingProfile::default()
+        };
         if !manage_certificates {
             let files =
                 TlsFiles { certificate: serving_cert_file, private_key: serving_private_key, authorities: None };

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use rustls::client::WantsClientCert;
 use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -26,15 +27,23 @@ pub(crate) struct Connection {
 
 /// A connector that trusts these authorities.
 pub(crate) fn trusting(bundle: &str) -> Result<TlsConnector> {
+    Ok(TlsConnector::from(Arc::new(verifying(bundle)?.with_no_client_auth())))
+}
+
+/// The same, which shows a certificate, given with its key in PEM.
+pub(crate) fn trusting_as(bundle: &str, (certificate, key): (String, String)) -> Result<TlsConnector> {
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes())?];
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
+    Ok(TlsConnector::from(Arc::new(verifying(bundle)?.with_client_auth_cert(chain, key)?)))
+}
+
+fn verifying(bundle: &str) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
         roots.add(authority?)?;
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    Ok(builder.with_safe_default_protocol_versions()?.with_root_certificates(roots))
 }
 
 impl Connection {

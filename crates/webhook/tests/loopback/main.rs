@@ -3,6 +3,7 @@
 
 mod authority;
 mod client;
+mod client_certificate;
 mod heartbeat;
 mod hostile;
 mod injected;
