@@ -1,19 +1,12 @@
 //! Who would soon take back an `APIService` that was taken over: those who installed it, and KEDA's operator, which puts its own
 //! authorities into the object whoever it leads to. From what the objects say; a pure question.
 
+use cluster::installations;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
 use crate::registration::writers;
 
-/// Annotations and labels of those who keep what they have installed as it was, and who that is.
-const KEEPERS: [(&str, &str); 5] = [
-    ("meta.helm.sh/release-name", "the Helm release"),
-    ("argocd.argoproj.io/tracking-id", "the Argo CD application"),
-    ("kustomize.toolkit.fluxcd.io/name", "the Flux kustomization"),
-    ("helm.toolkit.fluxcd.io/name", "the Flux release"),
-    ("olm.owner", "the operator lifecycle manager's"),
-];
 /// Part of the image of KEDA's operator.
 const KEDA_IMAGE: &str = "kedacore/keda";
 /// The name under which KEDA's operator writes.
@@ -21,12 +14,8 @@ const KEDA_WRITER: &str = "keda";
 
 /// Whoever would take back this object, in sentences. `deployments`: those beside its Service; none if they cannot be seen.
 pub(super) fn rivals(present: &APIService, deployments: Option<&[Deployment]>) -> Vec<String> {
-    let said = present.metadata.annotations.iter().chain(present.metadata.labels.iter()).flatten();
-    let mut rivals: Vec<String> = said
-        .filter_map(|(key, name)| {
-            let (_, who) = KEEPERS.iter().find(|(keeper, _)| keeper == key)?;
-            Some(format!("it belongs to {who} {name}, which leads it back when it is next applied"))
-        })
+    let mut rivals: Vec<String> = installations(&present.metadata)
+        .map(|installation| format!("it belongs to {installation}, which leads it back when it is next applied"))
         .collect();
     let patched = match deployments {
         Some(deployments) => deployments.iter().any(is_patching),
