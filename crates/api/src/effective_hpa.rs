@@ -3,6 +3,7 @@
 //! Source: gocrane/api `autoscaling/v1alpha1/ehpa_types.go`. Metrics and behaviour are those of `autoscaling/v2`, where Crane has
 //! `v2beta2`, which current servers no longer have; every field name is the same.
 
+mod adoption;
 mod behavior;
 mod cron;
 mod holidays;
@@ -17,6 +18,7 @@ use crate::parse::ParseError;
 use crate::prediction::Algorithm;
 use crate::vpa::CrossVersionObjectReference;
 
+pub use adoption::{ADOPT, ADOPTED_BY, Adopter, ORIGINAL_SPEC, adopted_by};
 pub use behavior::{Behavior, PolicyKind, ScalingPolicy, ScalingRules, SelectPolicy};
 pub use cron::CronSpec;
 pub use holidays::{HOLIDAYS, HolidaysError, holidays};
@@ -75,7 +77,8 @@ pub struct EffectiveHorizontalPodAutoscalerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_strategy: Option<ScaleStrategy>,
 
-    /// With the strategy Preview: so many replicas, whatever the metrics say. It is not held to the bounds.
+    /// With the strategy Preview: the number of replicas, whatever the metrics say. It is not held to the bounds, and has no effect while
+    /// another HorizontalPodAutoscaler scales the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub specific_replicas: Option<i32>,

@@ -185,19 +185,30 @@ async fn a_preview_says_what_it_would_do_and_does_it_only_when_told_to() -> Resu
     Ok(())
 }
 
-#[tokio::test]
-async fn an_autoscaler_that_is_there_is_taken_over_and_the_workload_keeps_its_size() -> Result<()> {
-    let stage = Stage::new("adopt", 6, "50m").await?;
-    let native = json!({
+/// The name and uid of the EHPA that adopted a native autoscaler.
+fn adopter(native: &Value) -> Option<&str> {
+    native["metadata"]["annotations"]["plimsoll.dev/adopted-by"].as_str()
+}
+
+/// A native autoscaler of the Deployment, as a user makes it.
+fn by_hand() -> Value {
+    json!({
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "php-apache"},
         "minReplicas": 6, "maxReplicas": 7,
-    });
-    stage.create::<HorizontalPodAutoscaler>("mine", &native).await?;
+    })
+}
+
+#[tokio::test]
+async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_keeps_its_size() -> Result<()> {
+    let stage = Stage::new("adopt", 6, "50m").await?;
+    stage.create::<HorizontalPodAutoscaler>("mine", &by_hand()).await?;
+    let first = serde_json::to_value(stage.api::<HorizontalPodAutoscaler>().get("mine").await?)?;
     let spec = documented(&json!({"prediction": null}));
     stage.create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec).await?;
-    let is_owned = |it: &Value| it["metadata"]["ownerReferences"][0]["kind"] == "EffectiveHorizontalPodAutoscaler";
-    let native = stage.when::<HorizontalPodAutoscaler>("mine", "it is taken over", is_owned).await?;
+    let is_adopted = |it: &Value| adopter(it).is_some_and(|adopter| adopter.starts_with("php-apache/"));
+    let native = stage.when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted).await?;
     assert_eq!((&native["spec"]["minReplicas"], &native["spec"]["maxReplicas"]), (&json!(1), &json!(10)));
+    assert_eq!(native["metadata"]["ownerReferences"], Value::Null);
     stage.await_event("HPAAdopted").await?;
     stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready).await?;
     assert!(stage.api::<HorizontalPodAutoscaler>().get_opt(OWNED).await?.is_none(), "there is no second one");
@@ -205,5 +216,27 @@ async fn an_autoscaler_that_is_there_is_taken_over_and_the_workload_keeps_its_si
     let counted = |it: &Value| it["status"]["currentMetrics"].is_array();
     stage.when::<HorizontalPodAutoscaler>("mine", "it has looked at the pods", counted).await?;
     assert_eq!(stage.replicas().await?, 6);
+
+    stage.api::<EffectiveHorizontalPodAutoscaler>().delete("php-apache", &DeleteParams::default()).await?;
+    let is_first = |it: &Value| it["spec"] == first["spec"] && adopter(it).is_none();
+    let native = stage.when::<HorizontalPodAutoscaler>("mine", "it has its first specification", is_first).await?;
+    assert_eq!(native["metadata"]["uid"], first["metadata"]["uid"]);
+    assert_eq!(native["metadata"]["annotations"], first["metadata"]["annotations"]);
+    stage.await_event("HPARestored").await?;
+    assert_eq!(stage.replicas().await?, 6);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_autoscaler_that_comes_later_takes_the_place_of_the_one_that_was_made() -> Result<()> {
+    let stage = Stage::new("later", 6, "50m").await?;
+    let spec = documented(&json!({"prediction": null}));
+    stage.create::<EffectiveHorizontalPodAutoscaler>("php-apache", &spec).await?;
+    stage.when::<HorizontalPodAutoscaler>(OWNED, "a native autoscaler is made", |_| true).await?;
+    stage.create::<HorizontalPodAutoscaler>("mine", &by_hand()).await?;
+    stage.gone::<HorizontalPodAutoscaler>(OWNED).await?;
+    let is_adopted = |it: &Value| adopter(it).is_some();
+    stage.when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted).await?;
+    stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready).await?;
     Ok(())
 }

@@ -1,19 +1,23 @@
 //! Writes on behalf of effective autoscalers: what they own, the size of a workload in a preview, their status and events about them.
 //!
-//! Nothing of somebody else is written: an object that is there is changed only if it is the owner's, or if the plan takes it over, and only in
-//! the version that was read. What others put on it stays, but for its specification.
+//! An object that is there is changed only if it is the owner's, or if the plan adopts it, and only in the version that was read. What others
+//! put on it stays, but for its specification; that of an adopted native autoscaler is kept in an annotation, and put back at the end.
+
+mod adoption;
+mod kinds;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus};
+use api::effective_hpa::{
+    ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus,
+};
 use api::patch::{guarded, put_status};
 use cluster::{ObjectKey, WellKnown};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, ApiResource, DynamicObject, Patch as Body};
-use kube::core::GroupVersionKind;
-use kube::discovery::pinned_kind;
+use kube::core::ObjectMeta;
 use kube::runtime::events::EventType;
 use kube::{Client, Error, Resource, ResourceExt as _};
 use runtime::Leading;
@@ -23,6 +27,8 @@ use serde_json::{Value, json};
 use super::event::{Events, event};
 use super::objects::{delete, loosely_typed, owned, patching, posting};
 use crate::ehpa::Target;
+use adoption::{refusal, restored, with_original};
+use kinds::Kinds;
 
 /// How often an object that others write at the same time is tried to be written.
 const TRIES: u32 = 4;
@@ -32,12 +38,25 @@ const TRIES: u32 = 4;
 pub(crate) struct Writer {
     client: Client,
     events: Events,
+    kinds: Kinds,
     /// Outside a term nothing is written.
     leading: Option<Leading>,
 }
 
 /// The reason of what is refused here, and not by the API server.
 const OUR_REFUSAL: &str = "RefusedByRecommender";
+
+/// Objects that a write may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writable {
+    /// Those that the owner made or adopted.
+    Own,
+    /// Also a native autoscaler that no object controls, to adopt it.
+    Adopt {
+        /// Whether it may be one that a tool such as Helm installed.
+        installed: bool,
+    },
+}
 
 /// What became of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +70,7 @@ pub(crate) enum Put {
 impl Writer {
     pub(crate) fn new(client: Client) -> Self {
         let events = Events::new(client.clone());
-        Self { client, events, leading: None }
+        Self { client, events, kinds: Kinds::default(), leading: None }
     }
 
     /// The same for one term of leadership.
@@ -90,29 +109,22 @@ impl Writer {
         let resource = if let Some(resource) = well_known(&target.api_version, &target.kind) {
             resource
         } else {
-            let (group, version) = parts(&target.api_version);
-            pinned_kind(&self.client, &GroupVersionKind::gvk(group, version, &target.kind)).await?.0
+            self.kinds.resource(&self.client, &target.api_version, &target.kind).await?
         };
         let namespace = object.namespace().unwrap_or_default();
         Ok(Api::namespaced_with(self.client.clone(), &namespace, &resource))
     }
 
-    /// Makes an object as it should be. `adopts` says that it may be nobody's until now. Where somebody else writes it meanwhile, as
-    /// the controller manager does with the status of autoscalers, it is read and changed anew.
-    pub(crate) async fn put<K>(&self, wanted: &K, adopts: bool) -> Result<Put, Error>
+    /// Makes an object as it should be. Where another client writes it meanwhile, as the controller manager does with the status of
+    /// autoscalers, it is read and changed anew.
+    pub(crate) async fn put<K>(&self, wanted: &K, writable: Writable) -> Result<Put, Error>
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
-        for _ in 1..TRIES {
-            match self.try_put(wanted, adopts).await {
-                Err(Error::Api(answer)) if answer.code == 409 && answer.reason != OUR_REFUSAL => {}
-                put => return put,
-            }
-        }
-        self.try_put(wanted, adopts).await
+        retrying(async || self.try_put(wanted, writable).await).await
     }
 
-    async fn try_put<K>(&self, wanted: &K, adopts: bool) -> Result<Put, Error>
+    async fn try_put<K>(&self, wanted: &K, writable: Writable) -> Result<Put, Error>
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
@@ -120,14 +132,18 @@ impl Writer {
         let name = wanted.meta().name.as_deref().unwrap_or_default();
         let body = serde_json::to_value(wanted).map_err(Error::SerdeError)?;
         let Some(there) = api.get_opt(name).await? else {
+            // Without an owner it would outlive the object that asks for it.
+            if wanted.meta().owner_references.is_none() {
+                return Err(refused(&format!("{} is gone", named(wanted))));
+            }
             let object = serde_json::from_value(body).map_err(Error::SerdeError)?;
             self.still_leads()?;
             return api.create(&posting(), &object).await.map(|_| Put::Created);
         };
-        if !may_change(&there, wanted.meta().owner_references.as_deref().unwrap_or_default(), adopts) {
-            return Err(refused(&somebody_elses(wanted)));
+        if let Some(why) = refusal(&there, wanted.meta(), writable) {
+            return Err(refused(&format!("{} {why}", named(wanted))));
         }
-        let changed = merged(there.clone(), wanted.meta(), &body["spec"]);
+        let changed = merged(with_original(there.clone(), wanted.meta()), wanted.meta(), &body["spec"]);
         if changed == there {
             return Ok(Put::Kept);
         }
@@ -135,6 +151,38 @@ impl Writer {
         let after = api.replace(name, &posting(), &changed).await?;
         let is_same = after.metadata.resource_version == there.metadata.resource_version;
         Ok(if is_same { Put::Kept } else { Put::Changed })
+    }
+
+    /// Gives an adopted native autoscaler its own specification back. False if it is gone, or not adopted by this one any more.
+    pub(crate) async fn restore(&self, key: &ObjectKey, adopted_by: &str) -> Result<bool, Error> {
+        let api = loosely_typed::<HorizontalPodAutoscaler>(&self.client, &key.namespace);
+        let (reference, adopter) = retrying(async || {
+            let there = api.get_opt(&key.name).await?;
+            let is_adopted =
+                |there: &DynamicObject| there.annotations().get(ADOPTED_BY).is_some_and(|by| by == adopted_by);
+            let Some(there) = there.filter(is_adopted) else { return Ok(None) };
+            let reference = reference::<HorizontalPodAutoscaler>(&there);
+            let restored = restored(there);
+            self.still_leads()?;
+            api.replace(&key.name, &posting(), &restored).await?;
+            Ok(Some((reference, adopted_by.split('/').next().unwrap_or_default())))
+        })
+        .await?
+        .unzip();
+        if let (Some(reference), Some(adopter)) = (&reference, adopter) {
+            let note = format!(
+                "has the specification again that it had before EffectiveHorizontalPodAutoscaler {adopter} adopted it"
+            );
+            self.events.tell(reference, &event(EventType::Normal, "HPARestored", "Reconcile", &note)).await;
+        }
+        Ok(reference.is_some())
+    }
+
+    /// Whether the object that adopted a native autoscaler is there and is not being deleted.
+    pub(crate) async fn is_there(&self, namespace: &str, adopter: Adopter<'_>) -> Result<bool, Error> {
+        let api = loosely_typed::<EffectiveHorizontalPodAutoscaler>(&self.client, namespace);
+        let found = api.get_metadata_opt(adopter.name).await?.map(|found| found.metadata);
+        Ok(found.is_some_and(|it| it.uid.as_deref() == Some(adopter.uid) && it.deletion_timestamp.is_none()))
     }
 
     /// Writes the status of an object that we made.
@@ -178,15 +226,30 @@ impl Writer {
             return;
         }
         let kind = if is_bad { EventType::Warning } else { EventType::Normal };
-        let reference = ObjectReference {
-            api_version: Some(EffectiveHorizontalPodAutoscaler::api_version(&()).into_owned()),
-            kind: Some(EffectiveHorizontalPodAutoscaler::kind(&()).into_owned()),
-            namespace: object.namespace(),
-            name: Some(object.name_any()),
-            uid: object.uid(),
-            ..ObjectReference::default()
-        };
+        let reference = reference::<EffectiveHorizontalPodAutoscaler>(object);
         self.events.tell(&reference, &event(kind, reason, "Reconcile", note)).await;
+    }
+}
+
+/// Repeats a write that met one of another client.
+async fn retrying<T>(attempt: impl AsyncFn() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 1..TRIES {
+        match attempt().await {
+            Err(Error::Api(answer)) if answer.code == 409 && answer.reason != OUR_REFUSAL => {}
+            result => return result,
+        }
+    }
+    attempt().await
+}
+
+fn reference<K: Resource<DynamicType = ()>>(object: &impl kube::ResourceExt) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into_owned()),
+        kind: Some(K::kind(&()).into_owned()),
+        namespace: object.namespace(),
+        name: Some(object.name_any()),
+        uid: object.uid(),
+        ..ObjectReference::default()
     }
 }
 
@@ -209,16 +272,8 @@ fn parts(api_version: &str) -> (&str, &str) {
     api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
-fn may_change(there: &DynamicObject, owners: &[OwnerReference], adopts: bool) -> bool {
-    let controller = there.owner_references().iter().find(|reference| reference.controller == Some(true));
-    match controller {
-        Some(controller) => owners.iter().any(|owner| owner.uid == controller.uid),
-        None => adopts,
-    }
-}
-
 /// The object with the wanted specification, owner, labels and annotations.
-fn merged(mut there: DynamicObject, wanted: &kube::core::ObjectMeta, spec: &Value) -> DynamicObject {
+fn merged(mut there: DynamicObject, wanted: &ObjectMeta, spec: &Value) -> DynamicObject {
     let extended = |there: Option<BTreeMap<String, String>>, wanted: &Option<BTreeMap<String, String>>| {
         let mut all = there.unwrap_or_default();
         all.extend(wanted.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
@@ -226,8 +281,8 @@ fn merged(mut there: DynamicObject, wanted: &kube::core::ObjectMeta, spec: &Valu
     };
     there.metadata.labels = extended(there.metadata.labels.take(), &wanted.labels);
     there.metadata.annotations = extended(there.metadata.annotations.take(), &wanted.annotations);
-    let owners = there.metadata.owner_references.get_or_insert_default();
     for owner in wanted.owner_references.iter().flatten() {
+        let owners = there.metadata.owner_references.get_or_insert_default();
         if owners.iter().all(|present| present.uid != owner.uid) {
             owners.push(owner.clone());
         }
@@ -236,8 +291,8 @@ fn merged(mut there: DynamicObject, wanted: &kube::core::ObjectMeta, spec: &Valu
     there
 }
 
-fn somebody_elses<K: Resource<DynamicType = ()>>(object: &K) -> String {
-    format!("{} {} is somebody else's", K::kind(&()), object.name_any())
+fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    format!("{} {}", K::kind(&()), object.name_any())
 }
 
 fn refused(message: &str) -> Error {

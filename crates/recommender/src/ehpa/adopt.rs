@@ -1,81 +1,165 @@
-//! Which native autoscaler is an object's own, and which one that is there already is taken over.
+//! The native autoscaler that an object keeps, adopts or leaves alone.
 //!
-//! Two autoscalers of the same pods make each other stop (`AmbiguousSelector`), so there must never be a second one. One that nobody controls
-//! and that scales the same workload becomes the object's own, under the name that it has: the controller manager knows it by that name
-//! and goes on from the count that it last wanted. In a preview nothing may change, so there it stands in the way. Of several objects
-//! for the same workload only the oldest (`cluster::Eldest`) gets one: their autoscalers would not yet be there to be seen by each other.
+//! Two native autoscalers of the same pods make each other stop (`AmbiguousSelector`), so there must never be a second one. What is done depends
+//! on the objects that there are, not on the order in which they came:
+//!
+//! * One that no object controls and no tool installed is adopted under its own name, with the strategy Auto. The controller manager knows it by
+//!   that name and goes on from the count that it last wanted. An adopted one has no owner: it is annotated with its adopter and its
+//!   original specification, and gets that back when the object is deleted, previews, or scales another workload.
+//! * One that cannot be adopted stays as it is, and what the object made is withdrawn, so that one of them scales the workload.
+//! * Of several objects for one workload only the oldest (`cluster::Eldest`) gets one: their autoscalers would not yet be there to be seen by
+//!   each other.
 
-use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, ScaleStrategy};
+use api::effective_hpa::{ADOPT, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy};
+use cluster::installations;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use kube::{Resource as _, ResourceExt as _};
+use kube::ResourceExt;
 
 use super::{Problem, Seen, names};
 
-/// What is known of native autoscalers.
+/// The most names in a message.
+const MOST_NAMES: usize = 3;
+
+/// The native autoscaler for an object.
 pub(super) enum Found<'a> {
-    /// The object has its own.
+    /// One that the object made or adopted before.
     Own(&'a HorizontalPodAutoscaler),
-    /// This one becomes its own.
+    /// One that the object is to adopt.
     Adopted(&'a HorizontalPodAutoscaler),
-    /// There is none.
+    /// None, so one is to be made.
     Nothing,
-    /// None may be made.
+    /// None, and none may be made.
     Blocked(Problem),
-    /// Another object scales the workload. None may be made, nor anything else that would say how.
+    /// None, since another object scales the workload. Nothing may be made that would speak for the workload.
     Taken(Problem),
 }
 
-/// The autoscaler that is an object's own.
-pub(super) fn own<'a>(seen: &Seen<'a>) -> Option<&'a HorizontalPodAutoscaler> {
-    seen.autoscalers
-        .iter()
-        .map(|whole| &whole.object)
-        .find(|autoscaler| names::is_owned(&autoscaler.metadata, seen.object))
+/// The native autoscalers that concern an object.
+pub(super) struct Autoscalers<'a> {
+    pub(super) found: Found<'a>,
+    /// Names of those that the object made and that are to be deleted.
+    pub(super) deleted: Vec<String>,
+    /// Names of those that the object adopted and that get their specification back.
+    pub(super) restored: Vec<String>,
+    /// Says that others scale the workload in addition to the object's own.
+    pub(super) problem: Option<Problem>,
 }
 
-/// What there is for an object.
-pub(super) fn find<'a>(seen: &Seen<'a>) -> Found<'a> {
-    if let Some(own) = own(seen) {
-        return Found::Own(own);
+impl Autoscalers<'_> {
+    /// Whether the object alone says how many replicas the workload has.
+    pub(super) fn are_own(&self) -> bool {
+        self.problem.is_none() && matches!(self.found, Found::Own(_) | Found::Nothing)
     }
+}
+
+fn all<'a>(seen: &Seen<'a>) -> impl Iterator<Item = &'a HorizontalPodAutoscaler> {
+    seen.autoscalers.iter().map(|whole| &whole.object)
+}
+
+/// The autoscaler that an object has until now: one that it adopted for the workload that it scales, else one that it made.
+pub(super) fn own<'a>(seen: &Seen<'a>) -> Option<&'a HorizontalPodAutoscaler> {
+    let is_auto = seen.object.spec.effective_strategy() == ScaleStrategy::Auto;
+    let adopted = all(seen).find(|autoscaler| {
+        is_auto && names::is_adopted(&autoscaler.metadata, seen.object) && scales_the_same(autoscaler, seen.object)
+    });
+    adopted.or_else(|| all(seen).find(|autoscaler| names::is_owned(&autoscaler.metadata, seen.object)))
+}
+
+/// Returns what becomes of each native autoscaler that concerns an object.
+pub(super) fn find<'a>(seen: &Seen<'a>) -> Autoscalers<'a> {
+    let is_made = |autoscaler: &HorizontalPodAutoscaler| names::is_owned(&autoscaler.metadata, seen.object);
+    let has_name = |one: Option<&HorizontalPodAutoscaler>, other: &HorizontalPodAutoscaler| {
+        one.is_some_and(|one| one.metadata.name == other.metadata.name)
+    };
+    let own = own(seen);
+    let rivals: Vec<_> = all(seen)
+        .filter(|other| other.metadata.deletion_timestamp.is_none() && scales_the_same(other, seen.object))
+        .filter(|other| !is_made(other) && !has_name(own, other))
+        .collect();
+    let is_eldest = seen.elder.is_none();
+    let is_of_another = |rival: &&HorizontalPodAutoscaler| is_of_another(rival, seen.object);
+    let kept = own.filter(|own| {
+        if is_made(own) {
+            // Younger objects withdraw theirs.
+            rivals.is_empty() || (is_eldest && rivals.iter().all(is_of_another))
+        } else {
+            is_eldest || !rivals.iter().any(is_of_another)
+        }
+    });
+    let others = || all(seen).filter(|other| !has_name(kept, other));
+    let restored = others().filter(|other| names::is_adopted(&other.metadata, seen.object));
+    Autoscalers {
+        deleted: others().filter(|other| is_made(other)).map(ResourceExt::name_any).collect(),
+        restored: restored.map(ResourceExt::name_any).collect(),
+        problem: kept.filter(|_| !rivals.is_empty()).map(|kept| {
+            let message = format!(
+                "{} scale the same workload as HorizontalPodAutoscaler {}, so none of them does: delete all but one",
+                listed(&rivals),
+                kept.name_any()
+            );
+            Problem::new("FailedReconcileHPA", message)
+        }),
+        found: kept.map_or_else(|| without(seen, &rivals), Found::Own),
+    }
+}
+
+/// Returns what an object without an own autoscaler gets, where these scale the same workload.
+fn without<'a>(seen: &Seen<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> Found<'a> {
     if let Some(elder) = seen.elder {
         let message = format!("the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload");
         return Found::Taken(Problem::new("FailedReconcileHPA", message));
     }
-    let live =
-        seen.autoscalers.iter().map(|whole| &whole.object).filter(|other| other.metadata.deletion_timestamp.is_none());
-    let same: Vec<_> = live.filter(|autoscaler| scales_the_same(autoscaler, seen.object)).collect();
-    let is_free = |autoscaler: &HorizontalPodAutoscaler| {
-        autoscaler.owner_references().iter().all(|owner| owner.controller != Some(true))
+    let obstacle = match rivals {
+        [] => return Found::Nothing,
+        [only] => match obstacle(only, seen.object) {
+            None => return Found::Adopted(only),
+            Some(obstacle) => obstacle,
+        },
+        several => format!("{} scale the same workload, so none of them does: delete all but one", listed(several)),
     };
-    match same[..] {
-        [] => Found::Nothing,
-        [only] if is_free(only) && seen.object.spec.effective_strategy() == ScaleStrategy::Auto => Found::Adopted(only),
-        [first, ..] => {
-            let name = first.name_any();
-            let message = format!(
-                "HorizontalPodAutoscaler {name} scales the same workload; it is taken over only with the strategy Auto, \
-                 and only if it is the only one and nobody controls it"
-            );
-            let problem = Problem::new("FailedReconcileHPA", message);
-            if same.iter().any(|autoscaler| is_of_another(autoscaler)) {
-                Found::Taken(problem)
-            } else {
-                Found::Blocked(problem)
-            }
-        }
-    }
+    let problem = Problem::new("FailedReconcileHPA", obstacle);
+    let is_taken = rivals.iter().any(|rival| is_of_another(rival, seen.object));
+    if is_taken { Found::Taken(problem) } else { Found::Blocked(problem) }
 }
 
-/// Whether an object like this one controls an autoscaler.
-fn is_of_another(autoscaler: &HorizontalPodAutoscaler) -> bool {
-    let kind = EffectiveHorizontalPodAutoscaler::kind(&());
-    autoscaler.owner_references().iter().any(|owner| owner.controller == Some(true) && owner.kind == kind)
+/// Returns the reason why an autoscaler of the same workload cannot be adopted.
+fn obstacle(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> Option<String> {
+    let name = autoscaler.name_any();
+    let rival = format!("HorizontalPodAutoscaler {name} scales the same workload");
+    if let Some(owner) = autoscaler.owner_references().iter().find(|owner| owner.controller == Some(true)) {
+        return Some(format!("{rival} and is controlled by {} {}: delete one of the two", owner.kind, owner.name));
+    }
+    if let Some(adopter) = Adopter::of(autoscaler.annotations()).filter(|_| is_of_another(autoscaler, object)) {
+        let adopter = adopter.name;
+        return Some(format!(
+            "{rival} and is adopted by EffectiveHorizontalPodAutoscaler {adopter}: delete one of the two"
+        ));
+    }
+    if object.spec.effective_strategy() != ScaleStrategy::Auto {
+        return Some(format!(
+            "{rival}, so there is no preview and specificReplicas has no effect: delete it, or set scaleStrategy to Auto to adopt it"
+        ));
+    }
+    let installation = installations(&autoscaler.metadata).next().filter(|_| !names::may_adopt(object, &name))?;
+    Some(format!(
+        "{rival} and belongs to {installation}: remove it there, or set the annotation {ADOPT} to {name} to adopt it nevertheless"
+    ))
+}
+
+fn listed(autoscalers: &[&HorizontalPodAutoscaler]) -> String {
+    let names: Vec<_> = autoscalers.iter().take(MOST_NAMES).map(|autoscaler| autoscaler.name_any()).collect();
+    let more = if autoscalers.len() > MOST_NAMES { " and others" } else { "" };
+    format!("HorizontalPodAutoscalers {}{more}", names.join(", "))
+}
+
+/// Whether an object like this one controls or adopted an autoscaler.
+fn is_of_another(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> bool {
+    names::effective_owner(&autoscaler.metadata).is_some() && !names::is_adopted(&autoscaler.metadata, object)
 }
 
 /// What to say of an object that has an autoscaler, though an older one is to scale the same workload by now.
-pub(super) fn rival(seen: &Seen) -> Option<Problem> {
-    let elder = seen.elder.filter(|_| own(seen).is_some())?;
+pub(super) fn rival(seen: &Seen, found: &Found) -> Option<Problem> {
+    let elder = seen.elder.filter(|_| matches!(found, Found::Own(_)))?;
     let message = format!(
         "the older EffectiveHorizontalPodAutoscaler {elder} scales the same workload: its windows count, and its predictions before others"
     );
@@ -85,6 +169,7 @@ pub(super) fn rival(seen: &Seen) -> Option<Problem> {
 /// Whether an autoscaler of the object's namespace has anything to do with the object.
 pub(super) fn concerns(autoscaler: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     names::is_owned(&autoscaler.metadata, object)
+        || names::is_adopted(&autoscaler.metadata, object)
         || scales_the_same(autoscaler, object)
         || autoscaler.name_any() == names::owned_name(object)
 }

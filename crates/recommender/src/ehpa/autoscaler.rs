@@ -1,4 +1,4 @@
-//! The native autoscaler that an effective autoscaler owns.
+//! The native autoscaler that an EHPA makes or adopts.
 //!
 //! Source: gocrane/crane `pkg/controller/ehpa/hpa.go`, on `autoscaling/v2`.
 
@@ -8,6 +8,7 @@ use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerBehavior, HorizontalPodAutoscalerSpec,
     MetricSpec as NativeMetric,
 };
+use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,10 +27,16 @@ pub(super) fn autoscaler(
         None => existing.and_then(|existing| existing.spec.metrics.clone()).unwrap_or_default(),
     };
     let behavior: Option<HorizontalPodAutoscalerBehavior> = spec.behavior.as_ref().map(native).transpose()?;
-    let mut metadata = names::metadata(seen.object, seen.propagation);
-    if let Some(existing) = existing {
-        metadata.name.clone_from(&existing.metadata.name);
-    }
+    let metadata = match existing {
+        Some(existing) if !names::is_owned(&existing.metadata, seen.object) => {
+            names::adopted_metadata(seen.object, &existing.name_any())
+        }
+        _ => {
+            let made = names::metadata(seen.object, seen.propagation);
+            let name = existing.map_or(made.name, |existing| existing.metadata.name.clone());
+            ObjectMeta { name, ..made }
+        }
+    };
     let spec = HorizontalPodAutoscalerSpec {
         scale_target_ref: target(seen),
         min_replicas: Some(spec.effective_min_replicas().max(i32::from(!measures_without_pods(&metrics)))),

@@ -15,7 +15,7 @@ use api::vpa::DEFAULT_RECOMMENDER;
 use cluster::{Claim, Eldest, MANAGED_BY, ObjectKey, View, Whole};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use kube::{Resource as _, ResourceExt as _};
+use kube::ResourceExt as _;
 use runtime::Leading;
 use scaling::{Predicted, window_maximum};
 use tokio::sync::watch;
@@ -154,13 +154,9 @@ fn is_ours(object: &EffectiveHorizontalPodAutoscaler, recommender: &str) -> bool
 fn native(view: &View, scalings: &mut Scalings, recommender: &str) -> Vec<Sample> {
     let mut samples = Vec::new();
     for whole in view.horizontal_autoscalers.iter() {
-        let owner =
-            whole.object.owner_references().iter().find(|owner| {
-                owner.controller == Some(true) && owner.kind == EffectiveHorizontalPodAutoscaler::kind(&())
-            });
-        let owned_by = owner.and_then(|owner| {
-            view.effective_autoscalers.get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))
-        });
+        let owner = names::effective_owner(&whole.object.metadata);
+        let owned_by =
+            owner.and_then(|owner| view.effective_autoscalers.get(&ObjectKey::new(&whole.key.namespace, owner)));
         let in_charge = owned_by.map_or(DEFAULT_RECOMMENDER, |object| names::recommender(&object.object));
         let Some(status) = whole.object.status.as_ref().filter(|_| in_charge == recommender) else { continue };
         let kind = if owner.is_some() { "ehpa" } else { "hpa" };

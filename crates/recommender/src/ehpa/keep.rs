@@ -1,11 +1,14 @@
-//! Keeps effective autoscalers current for one term of leadership: each after a change of anything that belongs to it, a preview every few
-//! seconds, and every one now and then.
+//! Keeps EHPAs current for one term of leadership: each after a change of anything that belongs to it, a preview every few seconds, and every
+//! one now and then. Gives native autoscalers back whose EHPA is gone.
 
-use std::collections::HashMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::effective_hpa::{EffectiveHorizontalPodAutoscaler, ScaleStrategy};
+use api::effective_hpa::{ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, ScaleStrategy, adopted_by};
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use cluster::{Claim, Eldest, ObjectKey, Pod, View, Whole};
@@ -13,7 +16,8 @@ use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
 use jiff::Timestamp;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Error, ResourceExt as _};
 use model::Selector;
 use runtime::Leading;
@@ -25,7 +29,7 @@ use super::plan::{Plan, Wish, plan};
 use super::rules::{Rules, Told};
 use super::status::{news, status};
 use super::{Problem, Propagation, Seen, Target};
-use crate::act::effective::{Put, Writer};
+use crate::act::effective::{Put, Writable, Writer};
 
 /// How long changes gather before they are looked at together.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -33,6 +37,8 @@ const SETTLE: Duration = Duration::from_secs(1);
 const OFTEN: Duration = Duration::from_secs(15);
 /// How often every other is.
 const SAFETY_NET: Duration = Duration::from_mins(5);
+/// Time for which the scale of a workload is taken to be as it was, while its native autoscaler shows no other replicas.
+const TARGET_LIFETIME: Duration = Duration::from_mins(1);
 
 /// What keeps effective autoscalers current.
 #[derive(Clone)]
@@ -69,26 +75,52 @@ struct Handled {
     /// The native autoscaler that was wanted, if the one that was seen was already so. The server fills in what is left open, so this cannot
     /// be told by comparing the two.
     settled: Option<HorizontalPodAutoscaler>,
+    /// The scale of the workload, and the time at which it was read. None where it is read each time.
+    target: Option<(Target, Instant)>,
+}
+
+/// Objects that were handled, and times at which autoscalers whose EHPA seems to be gone are looked at again.
+#[derive(Default)]
+struct Progress {
+    handled: HashMap<ObjectKey, Handled>,
+    orphans: HashMap<ObjectKey, Instant>,
+}
+
+impl Progress {
+    /// The time of the next look without a change.
+    fn due(&self) -> Option<Instant> {
+        let handled = self.handled.values().map(|handled| handled.due);
+        handled.chain(self.orphans.values().copied()).min()
+    }
+}
+
+/// Everything that is to be looked at.
+struct Snapshot {
+    scenes: HashMap<ObjectKey, Scene>,
+    /// Native autoscalers that were adopted by an EHPA that is not seen.
+    orphans: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
 }
 
 /// What became of an object.
+#[derive(Default)]
 struct Outcome {
     /// Whether nothing is wrong with it.
     is_calm: bool,
     settled: Option<HorizontalPodAutoscaler>,
+    target: Option<(Target, Instant)>,
 }
 
 impl Keeper {
     /// Runs until shutdown, or until it is dropped with the lease.
     pub(crate) async fn run(mut self, leading: Leading, shutdown: CancellationToken) -> anyhow::Result<()> {
         self.writer = self.writer.during(&leading);
-        let mut handled = HashMap::new();
+        let mut progress = Progress::default();
         let work = async {
             loop {
                 self.horizontal.mark_unchanged();
-                self.pass(&mut handled, &leading).await;
+                self.pass(&mut progress, &leading).await;
                 let now = Instant::now();
-                let next = handled.values().map(|handled: &Handled| handled.due).min();
+                let next = progress.due();
                 let change = async {
                     tokio::select! {
                         _ = self.horizontal.changed() => {}
@@ -104,8 +136,10 @@ impl Keeper {
         Ok(())
     }
 
-    async fn pass(&self, handled: &mut HashMap<ObjectKey, Handled>, leading: &Leading) {
-        let Some(scenes) = self.scenes() else { return };
+    async fn pass(&self, progress: &mut Progress, leading: &Leading) {
+        let Some(Snapshot { scenes, orphans }) = self.snapshot() else { return };
+        self.restore_orphans(&mut progress.orphans, &orphans, leading).await;
+        let handled = &mut progress.handled;
         handled.retain(|key, _| scenes.contains_key(key));
         let now = Instant::now();
         let is_due = |key: &ObjectKey, scene: &Scene| {
@@ -114,21 +148,54 @@ impl Keeper {
         let due: Vec<_> = scenes.into_iter().filter(|(key, scene)| is_due(key, scene)).collect();
         let known = &*handled;
         let results = stream::iter(due).map(async |(key, scene)| {
-            let Outcome { is_calm, settled } = if leading.holds(std::time::Instant::now()) {
+            let Outcome { is_calm, settled, target } = if leading.holds(std::time::Instant::now()) {
                 self.handle(&scene, known.get(&key)).await
             } else {
-                Outcome { is_calm: false, settled: None }
+                Outcome::default()
             };
-            let is_preview = scene.object.object.spec.effective_strategy() == ScaleStrategy::Preview;
-            let wait = if is_calm && !is_preview { SAFETY_NET } else { OFTEN };
-            (key, Handled { scene, due: Instant::now() + wait, settled })
+            let wait = if is_calm && !scene.is_preview() { SAFETY_NET } else { OFTEN };
+            (key, Handled { scene, due: Instant::now() + wait, settled, target })
         });
         let results: Vec<_> = results.buffer_unordered(self.workers).collect().await;
         handled.extend(results);
     }
 
+    /// Gives back native autoscalers whose EHPA is gone, by a look at the API server: one that cannot be read is there, and not in the view.
+    async fn restore_orphans(
+        &self,
+        due: &mut HashMap<ObjectKey, Instant>,
+        orphans: &[Arc<Whole<HorizontalPodAutoscaler>>],
+        leading: &Leading,
+    ) {
+        let now = Instant::now();
+        due.retain(|key, _| orphans.iter().any(|orphan| orphan.key == *key));
+        let orphans = orphans.iter().filter(|orphan| due.get(&orphan.key).is_none_or(|due| *due <= now));
+        let results = stream::iter(orphans).map(async |orphan| {
+            let is_done = leading.holds(std::time::Instant::now()) && self.restore_orphan(orphan).await;
+            (orphan.key.clone(), Instant::now() + if is_done { SAFETY_NET } else { OFTEN })
+        });
+        let results: Vec<_> = results.buffer_unordered(self.workers).collect().await;
+        due.extend(results);
+    }
+
+    /// False if it is to be tried again soon.
+    async fn restore_orphan(&self, orphan: &Whole<HorizontalPodAutoscaler>) -> bool {
+        let annotations = orphan.object.annotations();
+        let (Some(adopter), Some(value)) = (Adopter::of(annotations), annotations.get(ADOPTED_BY)) else { return true };
+        let restored = match self.writer.is_there(&orphan.key.namespace, adopter).await {
+            Ok(false) => self.writer.restore(&orphan.key, value).await.map(drop),
+            Ok(true) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &restored {
+            let (autoscaler, adopter) = (&orphan.key, adopter.name);
+            tracing::warn!(%autoscaler, adopter, %error, "cannot restore an adopted HorizontalPodAutoscaler");
+        }
+        restored.is_ok()
+    }
+
     /// Every object and what belongs to it; nothing while something may have changed without notice.
-    fn scenes(&self) -> Option<HashMap<ObjectKey, Scene>> {
+    fn snapshot(&self) -> Option<Snapshot> {
         let rules = match &self.rules {
             Some(rules) => rules.borrow().clone()?,
             None => Arc::default(),
@@ -143,6 +210,14 @@ impl Keeper {
         }
         let live = seen.effective_autoscalers.iter();
         let live: Vec<_> = live.filter(|whole| whole.object.metadata.deletion_timestamp.is_none()).collect();
+        let uids: HashSet<_> =
+            live.iter().map(|whole| (&whole.key.namespace, whole.object.metadata.uid.as_deref())).collect();
+        let is_orphan = |autoscaler: &&Arc<Whole<HorizontalPodAutoscaler>>| {
+            let adopter = Adopter::of(autoscaler.object.annotations());
+            autoscaler.object.metadata.deletion_timestamp.is_none()
+                && adopter.is_some_and(|adopter| !uids.contains(&(&autoscaler.key.namespace, Some(adopter.uid))))
+        };
+        let orphans = seen.horizontal_autoscalers.iter().filter(is_orphan).cloned().collect();
         let eldest: Eldest = live.iter().map(|whole| Claim::of(&whole.object)).collect();
         let mine = live.into_iter().filter(|whole| super::names::recommender(&whole.object) == self.recommender);
         let scene = |object: &Arc<Whole<EffectiveHorizontalPodAutoscaler>>| {
@@ -158,13 +233,19 @@ impl Keeper {
                 rules: Arc::clone(&rules),
             }
         };
-        Some(mine.map(|object| (object.key.clone(), scene(object))).collect())
+        let scenes = mine.map(|object| (object.key.clone(), scene(object))).collect();
+        Some(Snapshot { scenes, orphans })
     }
 
     /// Looks at one object, and does what is to be done.
     async fn handle(&self, scene: &Scene, before: Option<&Handled>) -> Outcome {
         let object = &scene.object.object;
-        let target = self.writer.target(object).await.map_err(|error| text(&error));
+        let known = before.and_then(|before| before.target_for(scene));
+        let read_at = known.as_ref().map_or_else(Instant::now, |(_, read_at)| *read_at);
+        let target = match known {
+            Some((target, _)) => Ok(target),
+            None => self.writer.target(object).await.map_err(|error| text(&error)),
+        };
         let pods = target.as_ref().map(|target| self.pods(&scene.object.key.namespace, target)).unwrap_or_default();
         let seen = Seen {
             object,
@@ -185,7 +266,9 @@ impl Keeper {
         let Done { autoscaler, scaled } = self.carry_out(&seen, &mut plan, is_settled).await;
         self.report(&seen, &plan.problems, scaled).await;
         let settled = plan.autoscaler.filter(|_| autoscaler == Some(Put::Kept));
-        Outcome { is_calm: plan.problems.is_empty(), settled }
+        let is_calm = plan.problems.is_empty();
+        let target = target.ok().filter(|_| is_calm && !scene.is_preview());
+        Outcome { is_calm, settled, target: target.map(|target| (target, read_at)) }
     }
 
     fn pods(&self, namespace: &str, target: &Target) -> Vec<Arc<Pod>> {
@@ -207,17 +290,21 @@ impl Keeper {
         if let Wish::Have(wanted) = &plan.substitute
             && seen.substitute.is_none_or(|there| there.spec != wanted.spec || there.status != wanted.status)
         {
-            let put = match self.writer.put(&**wanted, false).await {
+            let put = match self.writer.put(&**wanted, Writable::Own).await {
                 Ok(put) => self.writer.put_status::<Substitute>(&key, &wanted.status).await.map(|()| put),
                 Err(error) => Err(error),
             };
             failed.extend(self.news(object, "Substitute", &put).await);
         }
+        failed.extend(self.give_up(object, plan).await);
         let mut done = Done { autoscaler: is_settled.then_some(Put::Kept), scaled: false };
         if let Some(autoscaler) = plan.autoscaler.as_ref().filter(|_| !is_settled) {
-            let put = self.writer.put(autoscaler, plan.adopts).await;
+            let name = autoscaler.name_any();
+            let installed = super::names::may_adopt(object, &name);
+            let writable = if plan.adopts { Writable::Adopt { installed } } else { Writable::Own };
+            let put = self.writer.put(autoscaler, writable).await;
             if plan.adopts && put.is_ok() {
-                let note = format!("HorizontalPodAutoscaler {} is taken over", autoscaler.name_any());
+                let note = format!("HorizontalPodAutoscaler {name} is adopted");
                 self.writer.tell(object, "HPAAdopted", &note, false).await;
             }
             failed.extend(self.news(object, "HPA", &put).await);
@@ -229,7 +316,7 @@ impl Keeper {
         }
         let put = match &plan.prediction {
             Wish::Have(wanted) if seen.prediction.is_none_or(|there| differs(there, wanted)) => {
-                self.writer.put(&**wanted, false).await
+                self.writer.put(&**wanted, Writable::Own).await
             }
             Wish::Remove => self.writer.remove::<TimeSeriesPrediction>(&key, &uid).await.map(|()| Put::Kept),
             Wish::Have(_) | Wish::Leave => Ok(Put::Kept),
@@ -247,6 +334,27 @@ impl Keeper {
         }
         plan.problems.splice(0..0, failed);
         done
+    }
+
+    /// Deletes native autoscalers that the object made, and restores those that it adopted; what fails becomes a problem.
+    async fn give_up(&self, object: &EffectiveHorizontalPodAutoscaler, plan: &Plan) -> Vec<Problem> {
+        let key = |name: &String| ObjectKey::new(object.namespace().unwrap_or_default(), name.as_str());
+        let uid = object.uid().unwrap_or_default();
+        let mut failed = Vec::new();
+        for name in &plan.deleted {
+            let removed = self.writer.remove::<HorizontalPodAutoscaler>(&key(name), &uid).await;
+            if removed.is_ok() {
+                let note =
+                    format!("HorizontalPodAutoscaler {name} is deleted, since another one scales the same workload");
+                self.writer.tell(object, "HPADeleted", &note, false).await;
+            }
+            failed.extend(self.news(object, "HPA", &removed.map(|()| Put::Kept)).await);
+        }
+        for name in &plan.restored {
+            let restored = self.writer.restore(&key(name), &adopted_by(object)).await;
+            failed.extend(self.news(object, "HPA", &restored.map(|_| Put::Kept)).await);
+        }
+        failed
     }
 
     async fn news(
@@ -317,7 +425,39 @@ fn differs(there: &TimeSeriesPrediction, wanted: &TimeSeriesPrediction) -> bool 
         || there.metadata.owner_references != wanted.metadata.owner_references
 }
 
+impl Handled {
+    /// The scale of the workload as it was read, unless it is old or another one by what is seen now.
+    fn target_for(&self, scene: &Scene) -> Option<(Target, Instant)> {
+        let is_of_it = scene.object.object.spec == self.scene.object.object.spec;
+        let fresh = self.target.as_ref().filter(|(_, read_at)| read_at.elapsed() < TARGET_LIFETIME)?;
+        (is_of_it && scene.replicas().eq(self.scene.replicas())).then(|| fresh.clone())
+    }
+}
+
+/// The part of the status of a native autoscaler that is passed on, or by which its workload is known to have another size.
+type NativeStatus<'a> = (Option<i32>, i32, Option<&'a Time>, &'a [HorizontalPodAutoscalerCondition]);
+
+fn native_status(autoscaler: &HorizontalPodAutoscaler) -> Option<NativeStatus<'_>> {
+    let status = autoscaler.status.as_ref()?;
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    Some((status.current_replicas, status.desired_replicas, status.last_scale_time.as_ref(), conditions))
+}
+
 impl Scene {
+    fn is_preview(&self) -> bool {
+        self.object.object.spec.effective_strategy() == ScaleStrategy::Preview
+    }
+
+    /// Current and desired replicas of each native autoscaler.
+    fn replicas(&self) -> impl Iterator<Item = Option<(Option<i32>, i32)>> {
+        let all = self.autoscalers.iter();
+        all.map(|whole| native_status(&whole.object).map(|(current, desired, ..)| (current, desired)))
+    }
+
+    fn native_statuses(&self) -> impl Iterator<Item = Option<NativeStatus<'_>>> {
+        self.autoscalers.iter().map(|whole| native_status(&whole.object))
+    }
+
     /// Whether every native autoscaler is as it was, but for its status.
     fn has_same_autoscalers(&self, other: &Self) -> bool {
         let same = |(one, other): (&Arc<Whole<HorizontalPodAutoscaler>>, &Arc<Whole<HorizontalPodAutoscaler>>)| {
@@ -326,14 +466,16 @@ impl Scene {
         self.autoscalers.len() == other.autoscalers.len() && self.autoscalers.iter().zip(&other.autoscalers).all(same)
     }
 
-    /// Whether nothing has changed. The status that we write ourselves does not count.
+    /// Whether nothing has changed. The status that we write ourselves does not count, nor do the metrics that a native autoscaler writes into
+    /// its own every few seconds.
     fn is_same(&self, other: &Self) -> bool {
         let same_object = {
             let (mine, others) = (&self.object.object, &other.object.object);
             mine.metadata == others.metadata && mine.spec == others.spec
         };
         same_object
-            && self.autoscalers == other.autoscalers
+            && self.has_same_autoscalers(other)
+            && self.native_statuses().eq(other.native_statuses())
             && self.elder == other.elder
             && self.rules == other.rules
             && self.prediction == other.prediction

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::effective_hpa::{ADOPT, ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, adopted_by};
 use api::vpa::DEFAULT_RECOMMENDER;
 use cluster::MANAGED_BY;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -91,6 +91,37 @@ pub(super) fn is_owned(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAut
     let uid = object.uid().unwrap_or_default();
     let references = metadata.owner_references.iter().flatten();
     !uid.is_empty() && references.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == uid)
+}
+
+/// Metadata of a native autoscaler that an object adopts: it keeps its own, and has the annotation of its adopter in addition.
+pub(super) fn adopted_metadata(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: object.namespace(),
+        annotations: Some([(ADOPTED_BY.to_owned(), adopted_by(object))].into()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Whether an object adopted a native autoscaler. One that got a controller since is the controller's.
+pub(super) fn is_adopted(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
+    let is_controlled = metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    let adopter = metadata.annotations.as_ref().and_then(Adopter::of);
+    !is_controlled && adopter.is_some_and(|adopter| object.metadata.uid.as_deref() == Some(adopter.uid))
+}
+
+/// Whether an object may adopt the native autoscaler of this name even if a tool installed it.
+pub(super) fn may_adopt(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> bool {
+    object.annotations().get(ADOPT).is_some_and(|named| named == name)
+}
+
+/// The name of the object that controls or adopted a native autoscaler.
+pub(super) fn effective_owner(metadata: &ObjectMeta) -> Option<&str> {
+    let kind = EffectiveHorizontalPodAutoscaler::kind(&());
+    match metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true)) {
+        Some(owner) => (owner.kind == kind).then_some(owner.name.as_str()),
+        None => metadata.annotations.as_ref().and_then(Adopter::of).map(|adopter| adopter.name),
+    }
 }
 
 /// The recommender in charge of an object.

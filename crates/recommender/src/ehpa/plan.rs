@@ -7,7 +7,7 @@ use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
-use super::adopt::{Found, find, rival};
+use super::adopt::{Autoscalers, Found, find, rival};
 use super::{Problem, Seen, Target, autoscaler, forecast, metrics, names, substitute};
 
 /// What is to be.
@@ -15,8 +15,12 @@ use super::{Problem, Seen, Target, autoscaler, forecast, metrics, names, substit
 pub(crate) struct Plan {
     /// The autoscaler as it should be; none if it is to be left as it is.
     pub(crate) autoscaler: Option<HorizontalPodAutoscaler>,
-    /// Whether that one is somebody else's until now.
+    /// Whether that one is to be adopted.
     pub(crate) adopts: bool,
+    /// Names of native autoscalers that the object made and that are deleted.
+    pub(crate) deleted: Vec<String>,
+    /// Names of native autoscalers that the object adopted and that get their specification back.
+    pub(crate) restored: Vec<String>,
     /// The prediction.
     pub(crate) prediction: Wish<TimeSeriesPrediction>,
     /// The substitute, with its status.
@@ -41,19 +45,30 @@ pub(crate) enum Wish<T> {
 
 /// What is to be done about one object.
 pub(crate) fn plan(seen: &Seen) -> Plan {
+    let autoscalers = find(seen);
+    let are_own = autoscalers.are_own();
+    let Autoscalers { found, deleted, restored, problem } = autoscalers;
+    let gone = Plan { deleted, restored, ..Plan::default() };
     let target = match seen.target {
         Ok(target) => target,
-        Err(why) => return Plan { problems: vec![Problem::new("FailedGetScale", why)], ..Plan::default() },
+        Err(why) => return Plan { problems: vec![Problem::new("FailedGetScale", why)], ..gone },
     };
-    let is_taken = matches!(find(seen), Found::Taken(_));
-    let scale_to = manual(seen, target).filter(|_| !is_taken);
+    let is_taken = matches!(found, Found::Taken(_));
+    let manual = manual(seen, target);
+    let scale_to = manual.filter(|_| are_own);
     if target.spec_replicas == 0 && seen.object.spec.effective_min_replicas() != 0 {
         let message = "scaling is disabled since the replica count of the target is zero";
-        let problems = vec![Problem::new("ScalingDisabled", message)];
-        return Plan { scale_to, problems, ..Plan::default() };
+        let mut problems = vec![Problem::new("ScalingDisabled", message)];
+        match found {
+            Found::Blocked(problem) | Found::Taken(problem) if manual.is_some() => problems.push(problem),
+            _ => {}
+        }
+        return Plan { scale_to, problems, ..gone };
     }
     let (metrics, mut problems) = metrics::metrics(seen);
-    let (autoscaler, adopts) = match wanted_autoscaler(seen, metrics.as_deref()) {
+    problems.splice(0..0, problem);
+    problems.extend(rival(seen, &found));
+    let (autoscaler, adopts) = match wanted_autoscaler(seen, found, metrics.as_deref()) {
         Ok(Some((autoscaler, adopts))) => (Some(autoscaler), adopts),
         Ok(None) => (None, false),
         Err(problem) => {
@@ -61,10 +76,9 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
             (None, false)
         }
     };
-    problems.extend(rival(seen));
     problems.extend(autoscaler.as_ref().and_then(|wanted| autoscaler::raised(seen, wanted)));
     Plan {
-        // What would be substituted for nothing serves nobody.
+        // A substitute without an autoscaler has no consumer.
         substitute: wish(substitute::substitute(seen, target).filter(|_| autoscaler.is_some()), || {
             seen.substitute.is_some_and(|there| names::is_owned(&there.metadata, seen.object))
         }),
@@ -76,21 +90,24 @@ pub(crate) fn plan(seen: &Seen) -> Plan {
         adopts,
         scale_to,
         problems,
+        ..gone
     }
 }
 
-/// The autoscaler, and whether it is somebody else's until now. None is made or taken over without metrics; its own goes on by those that it has.
+/// The autoscaler, and whether it is to be adopted. None is made or adopted without metrics; the object's own goes on by those that it has.
 fn wanted_autoscaler(
     seen: &Seen,
+    found: Found,
     metrics: Option<&[MetricSpec]>,
 ) -> Result<Option<(HorizontalPodAutoscaler, bool)>, Problem> {
-    let (existing, adopts) = match find(seen) {
+    let (existing, adopts) = match found {
         Found::Own(own) => (Some(own), false),
         Found::Adopted(other) => (Some(other), true),
         Found::Blocked(problem) | Found::Taken(problem) => return Err(problem),
         Found::Nothing => {
             if seen.autoscalers.iter().any(|other| autoscaler::has_our_name(&other.object, seen)) {
-                let message = format!("HorizontalPodAutoscaler {} is somebody else's", names::owned_name(seen.object));
+                let name = names::owned_name(seen.object);
+                let message = format!("the name of HorizontalPodAutoscaler {name} is taken: delete that one");
                 return Err(Problem::new("FailedReconcileHPA", message));
             }
             (None, false)
@@ -112,7 +129,7 @@ fn wish<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Wish<T> {
     }
 }
 
-/// In a preview the user may say how many there are, zero included; and again after zero.
+/// The replicas that `specificReplicas` of a preview asks for, if the workload has another number. Zero is one, and can be left again.
 fn manual(seen: &Seen, target: &Target) -> Option<i32> {
     let is_preview = seen.object.spec.effective_strategy() == ScaleStrategy::Preview;
     seen.object.spec.specific_replicas.filter(|wanted| is_preview && *wanted != target.spec_replicas)

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::stage::{Stage, autoscaler, json_of};
+use super::stage::{Stage, autoscaler, json_of, native, reasons};
 use crate::ehpa::plan::Wish;
 
 #[test]
@@ -31,4 +31,17 @@ fn replicas_by_hand_are_for_previews_and_work_again_after_zero() {
     check("Preview", 0, 3, Some(0));
     check("Preview", 5, 0, Some(5));
     check("Auto", 5, 3, None);
+}
+
+#[test]
+fn replicas_by_hand_do_not_fight_a_native_autoscaler() {
+    for (replicas, reasons_expected) in
+        [(3, vec!["FailedReconcileHPA"]), (0, vec!["ScalingDisabled", "FailedReconcileHPA"])]
+    {
+        let stage = Stage::new(&json!({"scaleStrategy": "Preview", "specificReplicas": 5})).replicas(replicas);
+        let plan = stage.autoscaler(native("mine", &json!({}))).plan();
+        assert_eq!((plan.scale_to, reasons(&plan)), (None, reasons_expected));
+        let message = &plan.problems[plan.problems.len() - 1].message;
+        assert!(message.contains("HorizontalPodAutoscaler mine") && message.contains("specificReplicas"), "{message}");
+    }
 }

@@ -130,7 +130,7 @@ pub(super) fn owner(uid: &str) -> Value {
     }])
 }
 
-pub(super) fn resource(name: &str, target: &Value) -> Value {
+pub(in crate::ehpa) fn resource(name: &str, target: &Value) -> Value {
     json!({"type": "Resource", "resource": {"name": name, "target": target}})
 }
 
@@ -158,7 +158,7 @@ pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
 }
 
 /// A native autoscaler of the same workload.
-pub(super) fn native(name: &str, extra: &Value) -> Value {
+pub(in crate::ehpa) fn native(name: &str, extra: &Value) -> Value {
     let mut object = json!({
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",

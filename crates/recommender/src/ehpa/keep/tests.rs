@@ -1,0 +1,76 @@
+//! Passes of the controller against an API server in memory.
+
+mod adoption;
+mod api_server;
+mod requests;
+
+use cluster::View;
+use runtime::Leading;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::*;
+use crate::ehpa::tests::stage::{native, resource};
+use api_server::{ApiServer, EFFECTIVE, NATIVE};
+
+/// A controller, the API server it talks to, and the state that it keeps between passes.
+struct Fixture {
+    server: ApiServer,
+    view: watch::Sender<View>,
+    keeper: Keeper,
+    progress: Progress,
+    leading: Leading,
+}
+
+impl Fixture {
+    /// A Deployment `php-apache` of three replicas.
+    fn new() -> Self {
+        let (server, leading) = (ApiServer::default(), Leading::alone());
+        server.scale("apis/apps/v1", "deployments", "php-apache", 3);
+        let view = watch::Sender::new(View::default());
+        let keeper = Keeper {
+            view: view.subscribe(),
+            horizontal: view.subscribe(),
+            recommender: "default".to_owned(),
+            writer: Writer::new(server.client()).during(&leading),
+            propagation: Propagation::default(),
+            rules: None,
+            workers: 1,
+        };
+        Self { server, view, keeper, progress: Progress::default(), leading }
+    }
+
+    /// An EHPA for `php-apache` with this strategy.
+    fn effective(self, strategy: &str) -> Self {
+        self.server.put(EFFECTIVE, &effective(strategy));
+        self
+    }
+
+    /// One pass over the objects that the API server has now.
+    async fn pass(&mut self) {
+        self.view.send_replace(self.server.view());
+        self.server.forget_requests();
+        self.keeper.pass(&mut self.progress, &self.leading).await;
+    }
+
+    /// The metadata and the specification of a native autoscaler.
+    fn native(&self, name: &str) -> (Value, Value) {
+        let object = self.server.get(NATIVE, name);
+        (object["metadata"].clone(), object["spec"].clone())
+    }
+}
+
+fn effective(strategy: &str) -> Value {
+    json!({
+        "apiVersion": "autoscaling.crane.io/v1alpha1",
+        "kind": "EffectiveHorizontalPodAutoscaler",
+        "metadata": {"name": "php-apache", "namespace": "shop", "uid": "u1", "resourceVersion": "1"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "php-apache"},
+            "minReplicas": 1,
+            "maxReplicas": 10,
+            "scaleStrategy": strategy,
+            "metrics": [resource("cpu", &json!({"type": "Utilization", "averageUtilization": 50}))],
+        },
+    })
+}

@@ -1,0 +1,92 @@
+//! Adoption of native autoscalers, and the way back.
+
+use cluster::Table;
+
+use super::*;
+
+#[tokio::test]
+async fn an_adopted_autoscaler_keeps_what_it_was_and_is_not_deleted_with_the_object() {
+    let mut fixture = Fixture::new().effective("Auto");
+    let first = native("mine", &json!({"labels": {"team": "a"}}));
+    fixture.server.put(NATIVE, &first);
+    fixture.pass().await;
+    let (metadata, spec) = fixture.native("mine");
+    assert_eq!(spec["maxReplicas"], 10);
+    assert_eq!((&metadata["ownerReferences"], &metadata["labels"]), (&Value::Null, &json!({"team": "a"})));
+    let original = metadata["annotations"]["plimsoll.dev/original-spec"].as_str().unwrap_or_default();
+    assert_eq!(serde_json::from_str::<Value>(original).ok(), Some(first["spec"].clone()));
+}
+
+impl Fixture {
+    /// An EHPA with this strategy that has adopted the autoscaler `mine`, which a user made.
+    async fn adopted(strategy: &str) -> (Self, Value) {
+        let mut fixture = Self::new().effective("Auto");
+        let first = native("mine", &json!({"labels": {"team": "a"}, "annotations": {"team": "a"}}));
+        fixture.server.put(NATIVE, &first);
+        fixture.pass().await;
+        assert_eq!(fixture.native("mine").1["maxReplicas"], 10);
+        (fixture.effective(strategy), first)
+    }
+
+    /// That the autoscaler is as a user made it.
+    fn check_restored(&self, first: &Value) {
+        let (mut metadata, spec) = self.native("mine");
+        metadata.as_object_mut().expect("metadata").remove("resourceVersion");
+        assert_eq!((&metadata, &spec), (&first["metadata"], &first["spec"]));
+    }
+}
+
+#[tokio::test]
+async fn an_adopted_autoscaler_is_given_back_when_the_object_is_deleted() {
+    let (mut fixture, first) = Fixture::adopted("Auto").await;
+    fixture.server.delete(EFFECTIVE, "php-apache");
+    fixture.pass().await;
+    fixture.check_restored(&first);
+    fixture.pass().await;
+    assert_eq!(fixture.server.requests(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_adopted_autoscaler_is_given_back_in_a_preview_and_to_a_new_object_of_the_name() {
+    let (mut fixture, first) = Fixture::adopted("Preview").await;
+    fixture.pass().await;
+    fixture.check_restored(&first);
+
+    let (mut fixture, first) = Fixture::adopted("Auto").await;
+    let mut another = effective("Preview");
+    another["metadata"]["uid"] = json!("u2");
+    fixture.server.put(EFFECTIVE, &another);
+    fixture.pass().await;
+    fixture.check_restored(&first);
+}
+
+#[tokio::test]
+async fn an_adopted_autoscaler_stays_so_while_its_object_is_there_but_cannot_be_read() {
+    let (mut fixture, _) = Fixture::adopted("Auto").await;
+    let adopted = fixture.native("mine");
+    let mut view = fixture.server.view();
+    view.effective_autoscalers = Table::default();
+    fixture.view.send_replace(view);
+    fixture.keeper.pass(&mut fixture.progress, &fixture.leading).await;
+    assert_eq!(fixture.native("mine"), adopted);
+}
+
+#[tokio::test]
+async fn a_later_autoscaler_takes_the_place_of_the_one_that_was_made() {
+    let mut fixture = Fixture::new().effective("Auto");
+    fixture.pass().await;
+    fixture.server.put(NATIVE, &native("mine", &json!({})));
+    fixture.pass().await;
+    assert_eq!(fixture.server.find(NATIVE, "ehpa-php-apache"), None);
+    assert_eq!(fixture.native("mine").1["maxReplicas"], 10);
+}
+
+#[tokio::test]
+async fn an_autoscaler_that_argo_cd_writes_is_not_adopted() {
+    let mut fixture = Fixture::new().effective("Auto");
+    let first = native("mine", &json!({"managedFields": [{"manager": "argocd-controller"}]}));
+    fixture.server.put(NATIVE, &first);
+    fixture.pass().await;
+    fixture.check_restored(&first);
+    assert_eq!(fixture.server.find(NATIVE, "ehpa-php-apache"), None);
+}
