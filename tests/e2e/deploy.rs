@@ -10,8 +10,8 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 /// Program, then what it may write, as `verb group/resource`. The same table as in the documents of the architecture:
-/// the recommender writes VPA status, VPA checkpoints, what sizing policies and effective autoscalers ask for, Events and its
-/// Lease, and never touches a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never
+/// the recommender writes VPA status, VPA checkpoints, Events and its Lease, by its components what sizing policies and EHPAs ask for, and
+/// never touches a pod; the updater evicts pods, resizes and annotates them, writes Events and its Lease, and never
 /// writes a VPA; the webhook writes its registration, its certificates, its heartbeat and Events, and never a pod; the adapter writes its
 /// certificates, the authorities in its own `APIService` objects and events about these, and asks for reviews of its callers.
 const WRITES: &[(&str, &[&str])] = &[
@@ -30,33 +30,15 @@ const WRITES: &[(&str, &[&str])] = &[
     (
         "recommender",
         &[
-            "create autoscaling.crane.io/substitutes",
             "create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-            "create autoscaling.k8s.io/verticalpodautoscalers",
-            "create autoscaling/horizontalpodautoscalers",
             "create coordination.k8s.io/leases",
             "create events.k8s.io/events",
-            "create prediction.crane.io/timeseriespredictions",
-            "delete autoscaling.crane.io/substitutes",
             "delete autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-            "delete autoscaling.k8s.io/verticalpodautoscalers",
-            "delete prediction.crane.io/timeseriespredictions",
-            "patch */*/scale",
-            "patch autoscaling.crane.io/effectivehorizontalpodautoscalers/status",
-            "patch autoscaling.crane.io/substitutes/status",
             "patch autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-            "patch autoscaling.k8s.io/verticalpodautoscalers",
             "patch autoscaling.k8s.io/verticalpodautoscalers/status",
             "patch coordination.k8s.io/leases",
             "patch events.k8s.io/events",
-            "patch plimsoll.dev/clustersizingpolicies/status",
-            "patch plimsoll.dev/sizingpolicies/status",
-            "patch prediction.crane.io/timeseriespredictions/status",
-            "update autoscaling.crane.io/effectivehorizontalpodautoscalers/finalizers",
-            "update autoscaling.crane.io/substitutes",
-            "update autoscaling/horizontalpodautoscalers",
             "update coordination.k8s.io/leases",
-            "update prediction.crane.io/timeseriespredictions",
         ],
     ),
     (
@@ -94,6 +76,37 @@ fn base() -> PathBuf {
 
 /// Component, then every right that it brings, as `verb group/resource`, and who gets which role by it.
 const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
+    (
+        "horizontal",
+        &[
+            "create autoscaling.crane.io/substitutes",
+            "create autoscaling/horizontalpodautoscalers",
+            "create prediction.crane.io/timeseriespredictions",
+            "delete autoscaling.crane.io/substitutes",
+            "delete autoscaling/horizontalpodautoscalers",
+            "delete prediction.crane.io/timeseriespredictions",
+            "get autoscaling.crane.io/effectivehorizontalpodautoscalers",
+            "get autoscaling.crane.io/substitutes",
+            "get autoscaling/horizontalpodautoscalers",
+            "get prediction.crane.io/timeseriespredictions",
+            "list autoscaling.crane.io/effectivehorizontalpodautoscalers",
+            "list autoscaling.crane.io/substitutes",
+            "list autoscaling/horizontalpodautoscalers",
+            "list prediction.crane.io/timeseriespredictions",
+            "patch autoscaling.crane.io/effectivehorizontalpodautoscalers/status",
+            "patch autoscaling.crane.io/substitutes/status",
+            "patch prediction.crane.io/timeseriespredictions/status",
+            "update autoscaling.crane.io/effectivehorizontalpodautoscalers/finalizers",
+            "update autoscaling.crane.io/substitutes",
+            "update autoscaling/horizontalpodautoscalers",
+            "update prediction.crane.io/timeseriespredictions",
+            "watch autoscaling.crane.io/effectivehorizontalpodautoscalers",
+            "watch autoscaling.crane.io/substitutes",
+            "watch autoscaling/horizontalpodautoscalers",
+            "watch prediction.crane.io/timeseriespredictions",
+        ],
+        &["plimsoll-recommender-horizontal: plimsoll-system/plimsoll-recommender"],
+    ),
     ("metric-routes", &[], &["plimsoll-metrics-reader: plimsoll-system/plimsoll-adapter"]),
     (
         "rules",
@@ -115,7 +128,33 @@ const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
         ],
         &["plimsoll-recommender-schedulable: plimsoll-system/plimsoll-recommender"],
     ),
+    (
+        "sizing-policies",
+        &[
+            "create autoscaling.k8s.io/verticalpodautoscalers",
+            "delete autoscaling.k8s.io/verticalpodautoscalers",
+            "list /namespaces",
+            "list plimsoll.dev/clustersizingpolicies",
+            "list plimsoll.dev/sizingpolicies",
+            "patch autoscaling.k8s.io/verticalpodautoscalers",
+            "patch plimsoll.dev/clustersizingpolicies/status",
+            "patch plimsoll.dev/sizingpolicies/status",
+            "watch /namespaces",
+            "watch plimsoll.dev/clustersizingpolicies",
+            "watch plimsoll.dev/sizingpolicies",
+        ],
+        &["plimsoll-recommender-sizing-policies: plimsoll-system/plimsoll-recommender"],
+    ),
+    (
+        "specific-replicas",
+        &["patch */*/scale"],
+        &["plimsoll-recommender-specific-replicas: plimsoll-system/plimsoll-recommender"],
+    ),
 ];
+
+/// API groups and resources of the components of the recommender: without them it may not even read these.
+const OPTIONAL: [&str; 6] =
+    [" autoscaling.crane.io/", " autoscaling/", " plimsoll.dev/", " prediction.crane.io/", " /namespaces", " /nodes"];
 
 fn rules(program: &str) -> Result<Vec<PolicyRule>> {
     rules_in(&format!("{program}/rbac.yaml"))
@@ -206,6 +245,39 @@ fn each_program_may_write_what_is_its_own_and_nothing_else() -> Result<()> {
         let expected: BTreeSet<String> = expected.iter().map(ToString::to_string).collect();
         assert_eq!(writes(&rules(program)?), expected, "{program}");
     }
+    Ok(())
+}
+
+#[test]
+fn the_recommender_has_no_right_to_what_only_its_components_use() -> Result<()> {
+    for right in rights(&rules("recommender")?) {
+        ensure!(!OPTIONAL.iter().any(|optional| right.contains(optional)), "{right}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_right_to_scale_everything_comes_with_the_policy_that_limits_its_use() -> Result<()> {
+    let deploy = e2e::repository().join("deploy");
+    let mut open = vec![deploy.clone()];
+    let mut granted = Vec::new();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            for entry in fs::read_dir(&path)? {
+                open.push(entry?.path());
+            }
+        } else if rights(&rules_of(&objects_in(&path)?)?).contains("patch */*/scale") {
+            granted.push(path);
+        }
+    }
+    let component = deploy.join("components/specific-replicas");
+    assert_eq!(granted, [component.join("rbac.yaml")]);
+    let kustomization = objects_in(&component.join("kustomization.yaml"))?;
+    assert_eq!(kustomization[0]["resources"], serde_json::json!(["admission-policy.yaml", "rbac.yaml"]));
+    let kinds: Vec<_> = objects_in(&component.join("admission-policy.yaml"))?;
+    assert_eq!(kinds[0]["spec"]["failurePolicy"], "Fail");
+    assert_eq!(kinds[1]["spec"]["policyName"], kinds[0]["metadata"]["name"]);
+    assert_eq!(kinds[1]["spec"]["validationActions"], serde_json::json!(["Deny"]));
     Ok(())
 }
 

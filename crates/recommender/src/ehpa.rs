@@ -11,7 +11,7 @@
 //! * `substitute`: what stands for the workload in a preview.
 //! * `plan`: from what is seen to what is to be, as a pure function.
 //! * `status`: what is said of the object; `gauges`: what Crane measures of it.
-//! * `watch`: sees the objects once their kinds are installed.
+//! * `watch`: sees the objects once their kinds can be read.
 //! * `keep`: sees, plans and writes, for one term of leadership.
 //!
 //! Source of names and rules: gocrane/crane `pkg/controller/ehpa`.

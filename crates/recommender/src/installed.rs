@@ -1,28 +1,101 @@
-//! Waits until kinds of objects are installed. A recommender that is put into a cluster of upstream's does not find all of them, and runs
-//! without.
+//! Waits until objects of a kind can be read. A recommender in a cluster of upstream's does not find all kinds, and one whose mode needs no
+//! more has the right to some of them only; it runs without the others.
 
 use std::time::Duration;
 
-use kube::{Client, Error};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::{Client, Error, Resource};
 use tokio::time::sleep;
 
-/// How often it is asked whether the kinds are installed.
+/// Time between two attempts.
 const RETRY: Duration = Duration::from_secs(15);
 
-/// Returns once the API server knows this version of a group.
-pub(crate) async fn installed(client: &Client, version: &str) {
-    let mut said = false;
-    loop {
-        match client.list_api_group_resources(version).await {
-            Ok(_) => return,
-            Err(Error::Api(status)) if status.code == 404 => {
-                if !said {
-                    tracing::info!(version, "there are no objects of this version: its kinds are not installed");
+/// Reason why objects of a kind cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obstacle {
+    NotInstalled,
+    NoRight,
+    /// It may pass.
+    Failure,
+}
+
+/// Returns once objects of this kind can be listed, in one namespace or in all of them.
+pub(crate) async fn readable<K: Resource<DynamicType = ()>>(client: &Client, namespace: Option<&str>) {
+    let mut before = None;
+    while let Err(obstacle) = attempt::<K>(client, namespace).await {
+        if before != Some(obstacle) {
+            let (kind, group) = (K::kind(&()), K::group(&()));
+            match obstacle {
+                Obstacle::NotInstalled => {
+                    tracing::info!(%kind, %group, "the kind is not installed: its objects do not count");
                 }
-                said = true;
+                Obstacle::NoRight => {
+                    let message = "no right to list the kind: its objects do not count; a component in deploy/components grants it";
+                    tracing::info!(%kind, %group, "{message}");
+                }
+                Obstacle::Failure => {}
             }
-            Err(error) => tracing::debug!(version, %error, "cannot see whether kinds are installed"),
         }
+        before = Some(obstacle);
         sleep(RETRY).await;
+    }
+}
+
+async fn attempt<K: Resource<DynamicType = ()>>(client: &Client, namespace: Option<&str>) -> Result<(), Obstacle> {
+    let resource = ApiResource::erase::<K>(&());
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    match api.list_metadata(&ListParams::default().limit(1)).await {
+        Ok(_) => Ok(()),
+        Err(Error::Api(status)) if status.code == 404 => Err(Obstacle::NotInstalled),
+        Err(Error::Api(status)) if status.code == 403 => Err(Obstacle::NoRight),
+        Err(error) => {
+            tracing::debug!(kind = %K::kind(&()), %error, "cannot list a kind");
+            Err(Obstacle::Failure)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    async fn check(namespace: Option<&str>, code: u16, expected: Result<(), Obstacle>) {
+        let path = match namespace {
+            Some(namespace) => format!("/namespaces/{namespace}/effectivehorizontalpodautoscalers"),
+            None => "/effectivehorizontalpodautoscalers".to_owned(),
+        };
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_right = request.uri().path() == format!("/apis/autoscaling.crane.io/v1alpha1{path}");
+            let body = match code {
+                200 => json!({"metadata": {}, "items": []}),
+                _ => json!({"kind": "Status", "status": "Failure", "message": "", "reason": "", "code": code}),
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            async move {
+                assert!(is_right, "{}", request.uri());
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).expect("a response"))
+            }
+        });
+        let client = Client::new(service, "default");
+        assert_eq!(attempt::<EffectiveHorizontalPodAutoscaler>(&client, namespace).await, expected, "{code}");
+    }
+
+    #[tokio::test]
+    async fn a_kind_is_read_where_it_is_installed_and_there_is_a_right_to() {
+        check(None, 200, Ok(())).await;
+        check(Some("shop"), 200, Ok(())).await;
+        check(None, 404, Err(Obstacle::NotInstalled)).await;
+        check(None, 403, Err(Obstacle::NoRight)).await;
+        check(None, 503, Err(Obstacle::Failure)).await;
     }
 }

@@ -12,7 +12,7 @@
 //! * `tell`: decides after every change, tells the feed and has statuses written, urgent ones first.
 //! * `ehpa`: effective autoscalers of the horizontal loop.
 //! * `predict`: what metrics will be, for effective autoscalers and whoever asks.
-//! * `installed`: waits for kinds that not every cluster has.
+//! * `installed`: waits for kinds that not every cluster has, or gives the right to.
 //! * `sizing_policies`: VPA objects for whole namespaces.
 //! * `division`: how several of its kind divide the namespaces.
 //! * `serve`: the feed to the other services.

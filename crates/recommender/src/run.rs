@@ -86,6 +86,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let mut stored = Watches::new(chassis.client.clone(), scope.clone()).checkpoints();
     let policies = Watches::new(chassis.client.clone(), scope.clone());
     let horizontal = Watches::new(chassis.client.clone(), scope.clone());
+    let namespace = scope.namespace.clone();
     let watches = Watches::new(chassis.client.clone(), scope);
     let watches = match schedulable {
         Some(settings) => settings.watch(watches),
@@ -154,8 +155,9 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     };
     chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
     chassis.tasks.spawn_until_shutdown("checkpoint watch", async move { stored.ended().await });
-    chassis.tasks.spawn_until_shutdown("policy watch", watch_policies(chassis.client.clone(), policies));
-    let watch = watch_effective(chassis.client.clone(), horizontal, sees_namespaces);
+    let watch = watch_policies(chassis.client.clone(), namespace.clone(), policies);
+    chassis.tasks.spawn_until_shutdown("policy watch", watch);
+    let watch = watch_effective(chassis.client.clone(), namespace, horizontal, sees_namespaces);
     chassis.tasks.spawn_until_shutdown("effective autoscaler watch", watch);
     chassis.tasks.spawn_until_shutdown("ingest", ingest.run());
     chassis.tasks.spawn_until_shutdown("forecasts", gather.run());

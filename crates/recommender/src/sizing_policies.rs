@@ -4,7 +4,7 @@
 //! * `wanted`: the object that a workload gets, and the patch that makes the one that is there so.
 //! * `plan`: from what is seen to what is to be written, as a pure function.
 //! * `status`: what is said of a policy.
-//! * `watch`: sees policies once their kinds are installed.
+//! * `watch`: sees policies once their kinds can be read.
 //! * `attempts`: when a write that failed is tried again.
 //! * `keep`: sees, plans and writes, for one term of leadership.
 //!

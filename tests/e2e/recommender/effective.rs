@@ -1,10 +1,12 @@
 //! Effective autoscalers, kept by the deployed recommender under the RBAC of `deploy/`, with the control plane's own HPA controller.
 
-use anyhow::{Context as _, Result, ensure};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context as _, Result, bail, ensure};
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
-use e2e::eventually;
+use e2e::{eventually, kubectl};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::events::v1::Event;
@@ -238,5 +240,53 @@ async fn an_autoscaler_that_comes_later_takes_the_place_of_the_one_that_was_made
     let is_adopted = |it: &Value| adopter(it).is_some();
     stage.when::<HorizontalPodAutoscaler>("mine", "it is adopted", is_adopted).await?;
     stage.when::<EffectiveHorizontalPodAutoscaler>("php-apache", "it is ready", is_ready).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Result<()> {
+    let stage = Stage::new("author", 2, "50m").await?;
+    let namespace = &stage.0.namespace;
+    let author = format!("--as=system:serviceaccount:{namespace}:author");
+    let verbs = "--verb=get,create,patch,update";
+    kubectl(&["-n", namespace, "create", "role", "author", verbs, "--resource=effectivehorizontalpodautoscalers"])
+        .await?;
+    let subject = format!("--serviceaccount={namespace}:author");
+    kubectl(&["-n", namespace, "create", "rolebinding", "author", "--role=author", &subject]).await?;
+    let spec = documented(&json!({"scaleStrategy": "Preview", "prediction": null, "maxReplicas": 9}));
+    let object = json!({
+        "apiVersion": EffectiveHorizontalPodAutoscaler::api_version(&()),
+        "kind": EffectiveHorizontalPodAutoscaler::kind(&()),
+        // Another recommender's, so that none scales.
+        "metadata": {"name": "mine", "namespace": namespace, "annotations": {"plimsoll.dev/recommender": "none"}},
+        "spec": spec,
+    });
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("object.json");
+    std::fs::write(&file, object.to_string())?;
+    let file = file.to_str().context("the path is text")?;
+    eventually("the rights are there", PATIENCE, async || kubectl(&["create", "-f", file, &author]).await).await?;
+
+    let patch = |replicas: u32| format!(r#"{{"spec": {{"specificReplicas": {replicas}}}}}"#);
+    let scale = async |replicas: u32| {
+        let patch = patch(replicas);
+        kubectl(&["-n", namespace, "patch", "ehpa", "mine", "--type=merge", "-p", &patch, &author]).await
+    };
+    // Each time another number, since only changes are checked.
+    let replicas = AtomicU32::new(10);
+    eventually("the policy is in force", PATIENCE, async || {
+        let Err(error) = scale(replicas.fetch_add(1, Ordering::Relaxed)).await else { bail!("it was let through") };
+        let error = error.to_string();
+        ensure!(error.contains("its author needs the right to update deployments/scale"), "{error}");
+        Ok(())
+    })
+    .await?;
+    // Everything else is the author's.
+    let relabel = ["-n", namespace, "label", "ehpa", "mine", "team=a", &author];
+    kubectl(&relabel).await?;
+
+    kubectl(&["-n", namespace, "create", "role", "scaler", "--verb=update", "--resource=deployments/scale"]).await?;
+    kubectl(&["-n", namespace, "create", "rolebinding", "scaler", "--role=scaler", &subject]).await?;
+    eventually("who may scale may ask for it", PATIENCE, async || scale(3).await).await?;
     Ok(())
 }

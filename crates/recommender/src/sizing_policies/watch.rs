@@ -1,13 +1,13 @@
-//! Watches policies as soon as their kinds are there.
+//! Watches policies as soon as they can be read.
 
-use api::sizing_policy::API_VERSION;
+use api::sizing_policy::SizingPolicy;
 use cluster::Watches;
 use kube::Client;
 
-use crate::installed::installed;
+use crate::installed::readable;
 
-/// Runs until a watch ends, which none does by itself.
-pub(crate) async fn watch(client: Client, watches: Watches) {
-    installed(&client, API_VERSION).await;
+/// Runs until a watch ends, which none does by itself. `namespace`: the only one to look at.
+pub(crate) async fn watch(client: Client, namespace: Option<String>, watches: Watches) {
+    readable::<SizingPolicy>(&client, namespace.as_deref()).await;
     watches.policies().ended().await;
 }

@@ -68,17 +68,20 @@ async fn grant(namespace: &str, folder: &Path) -> Result<()> {
 }
 
 fn rules() -> Result<Vec<PolicyRule>> {
-    let text = std::fs::read_to_string(repository().join("deploy/base/recommender/rbac.yaml"))?;
-    for document in serde_yaml_ng::Deserializer::from_str(&text) {
-        let object = Value::deserialize(document)?;
-        if object["kind"] == "ClusterRole" {
-            let mut rules = serde_json::from_value::<ClusterRole>(object)?.rules.unwrap_or_default();
-            for rule in &mut rules {
-                rule.resources.get_or_insert_default().retain(|resource| !OUTSIDE.contains(&resource.as_str()));
+    let mut rules = Vec::new();
+    for file in ["deploy/base/recommender/rbac.yaml", "deploy/components/sizing-policies/rbac.yaml"] {
+        let text = std::fs::read_to_string(repository().join(file))?;
+        for document in serde_yaml_ng::Deserializer::from_str(&text) {
+            let object = Value::deserialize(document)?;
+            if object["kind"] == "ClusterRole" {
+                rules.extend(serde_json::from_value::<ClusterRole>(object)?.rules.unwrap_or_default());
             }
-            rules.retain(|rule| rule.resources.as_ref().is_some_and(|resources| !resources.is_empty()));
-            return Ok(rules);
         }
     }
-    anyhow::bail!("deploy/ has no ClusterRole")
+    ensure!(!rules.is_empty(), "deploy/ has no ClusterRole");
+    for rule in &mut rules {
+        rule.resources.get_or_insert_default().retain(|resource| !OUTSIDE.contains(&resource.as_str()));
+    }
+    rules.retain(|rule| rule.resources.as_ref().is_some_and(|resources| !resources.is_empty()));
+    Ok(rules)
 }
