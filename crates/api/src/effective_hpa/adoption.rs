@@ -26,7 +26,12 @@ pub struct Adopter<'a> {
 impl<'a> Adopter<'a> {
     /// Reads the annotation; none where it is absent or no name and uid.
     pub fn of(annotations: &'a BTreeMap<String, String>) -> Option<Self> {
-        let (name, uid) = annotations.get(ADOPTED_BY)?.split_once('/')?;
+        Self::parse(annotations.get(ADOPTED_BY)?)
+    }
+
+    /// Reads the value of the annotation; none where it is no name and uid.
+    pub fn parse(adopted_by: &'a str) -> Option<Self> {
+        let (name, uid) = adopted_by.split_once('/')?;
         (!name.is_empty() && !uid.is_empty()).then_some(Self { name, uid })
     }
 }

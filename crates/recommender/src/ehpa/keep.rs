@@ -83,8 +83,11 @@ struct Handled {
 #[derive(Default)]
 struct Progress {
     handled: HashMap<ObjectKey, Handled>,
-    orphans: HashMap<ObjectKey, Instant>,
+    orphans: HashMap<Orphan, Instant>,
 }
+
+/// A native autoscaler, and the annotation of its adopter.
+type Orphan = (ObjectKey, String);
 
 impl Progress {
     /// The time of the next look without a change.
@@ -98,7 +101,7 @@ impl Progress {
 struct Snapshot {
     scenes: HashMap<ObjectKey, Scene>,
     /// Native autoscalers that were adopted by an EHPA that is not seen.
-    orphans: Vec<Arc<Whole<HorizontalPodAutoscaler>>>,
+    orphans: HashSet<Orphan>,
 }
 
 /// What became of an object.
@@ -138,7 +141,7 @@ impl Keeper {
 
     async fn pass(&self, progress: &mut Progress, leading: &Leading) {
         let Some(Snapshot { scenes, orphans }) = self.snapshot() else { return };
-        self.restore_orphans(&mut progress.orphans, &orphans, leading).await;
+        self.restore_orphans(&mut progress.orphans, orphans, leading).await;
         let handled = &mut progress.handled;
         handled.retain(|key, _| scenes.contains_key(key));
         let now = Instant::now();
@@ -161,35 +164,29 @@ impl Keeper {
     }
 
     /// Gives back native autoscalers whose EHPA is gone, by a look at the API server: one that cannot be read is there, and not in the view.
-    async fn restore_orphans(
-        &self,
-        due: &mut HashMap<ObjectKey, Instant>,
-        orphans: &[Arc<Whole<HorizontalPodAutoscaler>>],
-        leading: &Leading,
-    ) {
+    async fn restore_orphans(&self, due: &mut HashMap<Orphan, Instant>, orphans: HashSet<Orphan>, leading: &Leading) {
         let now = Instant::now();
-        due.retain(|key, _| orphans.iter().any(|orphan| orphan.key == *key));
-        let orphans = orphans.iter().filter(|orphan| due.get(&orphan.key).is_none_or(|due| *due <= now));
-        let results = stream::iter(orphans).map(async |orphan| {
-            let is_done = leading.holds(std::time::Instant::now()) && self.restore_orphan(orphan).await;
-            (orphan.key.clone(), Instant::now() + if is_done { SAFETY_NET } else { OFTEN })
+        due.retain(|orphan, _| orphans.contains(orphan));
+        let orphans = orphans.into_iter().filter(|orphan| due.get(orphan).is_none_or(|due| *due <= now));
+        let orphans: Vec<_> = orphans.collect();
+        let results = stream::iter(orphans).map(async |(key, adopted_by)| {
+            let is_done = leading.holds(std::time::Instant::now()) && self.restore_orphan(&key, &adopted_by).await;
+            ((key, adopted_by), Instant::now() + if is_done { SAFETY_NET } else { OFTEN })
         });
         let results: Vec<_> = results.buffer_unordered(self.workers).collect().await;
         due.extend(results);
     }
 
     /// False if it is to be tried again soon.
-    async fn restore_orphan(&self, orphan: &Whole<HorizontalPodAutoscaler>) -> bool {
-        let annotations = orphan.object.annotations();
-        let (Some(adopter), Some(value)) = (Adopter::of(annotations), annotations.get(ADOPTED_BY)) else { return true };
-        let restored = match self.writer.is_there(&orphan.key.namespace, adopter).await {
-            Ok(false) => self.writer.restore(&orphan.key, value).await.map(drop),
+    async fn restore_orphan(&self, autoscaler: &ObjectKey, adopted_by: &str) -> bool {
+        let Some(adopter) = Adopter::parse(adopted_by) else { return true };
+        let restored = match self.writer.is_there(&autoscaler.namespace, adopter).await {
+            Ok(false) => self.writer.restore(autoscaler, adopted_by).await.map(drop),
             Ok(true) => Ok(()),
             Err(error) => Err(error),
         };
         if let Err(error) = &restored {
-            let (autoscaler, adopter) = (&orphan.key, adopter.name);
-            tracing::warn!(%autoscaler, adopter, %error, "cannot restore an adopted HorizontalPodAutoscaler");
+            tracing::warn!(%autoscaler, adopted_by, %error, "cannot restore an adopted HorizontalPodAutoscaler");
         }
         restored.is_ok()
     }
@@ -212,12 +209,13 @@ impl Keeper {
         let live: Vec<_> = live.filter(|whole| whole.object.metadata.deletion_timestamp.is_none()).collect();
         let uids: HashSet<_> =
             live.iter().map(|whole| (&whole.key.namespace, whole.object.metadata.uid.as_deref())).collect();
-        let is_orphan = |autoscaler: &&Arc<Whole<HorizontalPodAutoscaler>>| {
-            let adopter = Adopter::of(autoscaler.object.annotations());
-            autoscaler.object.metadata.deletion_timestamp.is_none()
-                && adopter.is_some_and(|adopter| !uids.contains(&(&autoscaler.key.namespace, Some(adopter.uid))))
+        let orphan = |whole: &Arc<Whole<HorizontalPodAutoscaler>>| {
+            let adopted_by = whole.object.annotations().get(ADOPTED_BY)?;
+            let is_seen = uids.contains(&(&whole.key.namespace, Some(Adopter::parse(adopted_by)?.uid)));
+            let is_leaving = whole.object.metadata.deletion_timestamp.is_some();
+            (!is_seen && !is_leaving).then(|| (whole.key.clone(), adopted_by.clone()))
         };
-        let orphans = seen.horizontal_autoscalers.iter().filter(is_orphan).cloned().collect();
+        let orphans = seen.horizontal_autoscalers.iter().filter_map(orphan).collect();
         let eldest: Eldest = live.iter().map(|whole| Claim::of(&whole.object)).collect();
         let mine = live.into_iter().filter(|whole| super::names::recommender(&whole.object) == self.recommender);
         let scene = |object: &Arc<Whole<EffectiveHorizontalPodAutoscaler>>| {

@@ -95,11 +95,19 @@ fn replicas_are_shown_of_our_own_objects_and_of_every_other_native_autoscaler() 
     view.horizontal_autoscalers.apply(Arc::new(native("ehpa-api", Some("api"), 7, "")));
     view.horizontal_autoscalers.apply(Arc::new(native("ehpa-web", Some("web"), 5, "")));
     view.horizontal_autoscalers.apply(Arc::new(native("plain", None, 6, "")));
+    for (name, adopter) in [("adopted", "web/web"), ("taken", "api/api")] {
+        let mut adopted = native(name, None, 8, "");
+        let annotation = ("plimsoll.dev/adopted-by".to_owned(), adopter.to_owned());
+        adopted.object.metadata.annotations = Some([annotation].into());
+        view.horizontal_autoscalers.apply(Arc::new(adopted));
+    }
     check(
         &view,
         &mut Scalings::default(),
         &[
             (Sort::EffectiveReplicas, "shop web", 4.0, None),
+            (Sort::Replicas, "shop adopted", 8.0, None),
+            (Sort::Scalings, "shop adopted ehpa", 0.0, None),
             (Sort::Replicas, "shop ehpa-web", 5.0, None),
             (Sort::Scalings, "shop ehpa-web ehpa", 0.0, None),
             (Sort::Replicas, "shop plain", 6.0, None),
