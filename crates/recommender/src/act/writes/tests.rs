@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use api::vpa::VerticalPodAutoscalerStatus;
 use http::{Method, Request, Response};
+use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use prometheus::Registry;
@@ -62,7 +63,7 @@ fn decision(name: &str) -> Arc<Decision> {
 async fn write(names: &[String], workers: usize) -> (BTreeMap<&'static str, usize>, BTreeMap<String, Value>) {
     let patches = Patches::default();
     let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
-    let mut writes = Writes::new(Writer::new(client(&patches), metrics), workers, Leading::alone());
+    let mut writes = Writes::new(Writer::new(client(&patches), metrics), workers, Leading::alone(Timestamp::UNIX_EPOCH));
     for name in names {
         writes.put(decision(name), Lane::Ordinary);
     }

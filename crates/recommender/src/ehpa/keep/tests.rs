@@ -25,7 +25,7 @@ struct Fixture {
 impl Fixture {
     /// A Deployment `php-apache` of three replicas.
     fn new() -> Self {
-        let (server, leading) = (ApiServer::default(), Leading::alone());
+        let (server, leading) = (ApiServer::default(), Leading::alone(Timestamp::UNIX_EPOCH));
         server.scale("apis/apps/v1", "deployments", "php-apache", 3);
         let view = watch::Sender::new(View::default());
         let keeper = Keeper {
