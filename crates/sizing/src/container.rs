@@ -132,8 +132,9 @@ impl Container {
             self.window_end = at;
         }
         if at < self.window_end {
+            // Every open window has a peak in the histogram, also one of 0, which upstream takes for none.
             let old = self.peak();
-            if old == 0 || bytes <= old {
+            if bytes <= old {
                 return;
             }
             history.subtract_memory_peak(shapes, old, self.window_end);

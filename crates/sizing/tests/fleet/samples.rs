@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use sizing::{Accepted, SampleError};
 
-use crate::shop::{add_hour, container, id, minutes, sample, start, target, web};
+use crate::shop::{MIB, add_hour, container, id, minutes, pod, sample, selecting, start, target, web};
 
 #[test]
 fn a_missing_resource_is_not_a_zero_sample() {
@@ -47,6 +47,28 @@ fn samples_that_are_negative_old_or_from_the_future_change_nothing() {
         assert_eq!(fleet.add_sample(&app, &bad, now), Ok(Accepted::default()));
     }
     assert_eq!(fleet.histories(&id("web")), before);
+}
+
+/// The memory target after a day in which the first window began with these samples, in MiB.
+fn memory_target(first: &[i64]) -> Option<i64> {
+    let mut fleet = crate::shop::fleet();
+    fleet.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+    fleet.apply_pod(pod("web-1", &[("app", "web")]), start());
+    for (minute, megabytes) in first.iter().chain([900, 400].iter()).enumerate() {
+        let at = start() + minutes(minute as i64);
+        fleet.add_sample(&container("web-1", "app"), &sample(at, 100, megabytes * MIB), at).unwrap();
+    }
+    let recommended = fleet.recommend(&id("web")).unwrap().containers;
+    recommended[0].target.memory().map(|memory| memory.bytes() / MIB)
+}
+
+#[test]
+fn a_window_that_begins_with_zero_keeps_its_peak() {
+    let without_zero = memory_target(&[]);
+    assert!(without_zero > Some(900), "{without_zero:?}");
+    for zeros in [&[0][..], &[0, 0, 0]] {
+        assert_eq!(memory_target(zeros), without_zero, "{zeros:?}");
+    }
 }
 
 proptest! {

@@ -13,3 +13,4 @@ mod histogram;
 mod limits;
 mod objects;
 mod recommend;
+mod zero_windows;

@@ -12,6 +12,7 @@ use sizing::{
 };
 
 use crate::objects::Vpa;
+use crate::zero_windows::ZeroWindows;
 
 #[derive(Deserialize)]
 struct Case {
@@ -184,6 +185,7 @@ struct Run {
     fleet: Fleet,
     id: AutoscalerId,
     exact: bool,
+    zero_windows: ZeroWindows,
     /// The first time that the case names.
     start: Timestamp,
     /// A time after all that the case names.
@@ -212,7 +214,10 @@ impl Run {
                 };
                 self.fleet.apply_pod(pod, self.start);
             }
-            Op::DeletePod { pod } => self.fleet.delete_pod("default", pod),
+            Op::DeletePod { pod } => {
+                self.zero_windows.forget_pod(pod);
+                self.fleet.delete_pod("default", pod);
+            }
             Op::Checkpoint { container, status, expect } => {
                 let loaded = self.fleet.load_checkpoint(&self.id, container, status, self.end);
                 assert_eq!(loaded.is_ok(), expect.accepted, "{loaded:?}");
@@ -224,8 +229,16 @@ impl Run {
                     cpu: cpu_millicores.get(index).copied().map(Cpu::from_millicores),
                     memory: memory_bytes.get(index).copied().map(Memory::from_bytes),
                 });
+                let interval_ns = self.fleet.memory_rules(&container).interval_ns;
+                let (fleet, zero_windows) = (&mut self.fleet, &mut self.zero_windows);
                 let accepted: Vec<Accepted> = samples
-                    .map(|sample| self.fleet.add_sample(&container, &sample, sample.at).unwrap_or_default())
+                    .map(|sample| {
+                        let ignored = zero_windows.upstream_ignores(&container, &sample, interval_ns);
+                        let memory = sample.memory.filter(|_| ignored.is_none());
+                        let taken = Sample { memory, ..sample };
+                        let accepted = fleet.add_sample(&container, &taken, sample.at).unwrap_or_default();
+                        Accepted { memory: ignored.unwrap_or(accepted.memory), ..accepted }
+                    })
                     .collect();
                 let count = |part: fn(&Accepted) -> bool| accepted.iter().filter(|accepted| part(accepted)).count();
                 assert_eq!(count(|accepted| accepted.cpu), expect.cpu_accepted, "accepted CPU samples");
@@ -233,6 +246,11 @@ impl Run {
             }
             Op::Oom { pod, container, start, request_bytes, expect } => {
                 let container = Self::container(pod, container);
+                let interval_ns = self.fleet.memory_rules(&container).interval_ns;
+                if self.zero_windows.upstream_ignores_kill(&container, *start, interval_ns) {
+                    assert!(expect.accepted, "upstream takes it and adds nothing");
+                    return;
+                }
                 let accepted = self
                     .fleet
                     .record_oom(&container, *start, Memory::from_bytes(*request_bytes), *start)
@@ -341,6 +359,7 @@ fn check_all(kind: &str) {
             fleet: Fleet::new(case.config.into()).unwrap(),
             id: AutoscalerId { namespace: "default".to_owned(), name: "vpa".to_owned() },
             exact: case.exact.unwrap_or(true),
+            zero_windows: ZeroWindows::default(),
             start: case.ops.iter().filter_map(times).min().unwrap(),
             end: case.ops.iter().filter_map(times).max().unwrap(),
         };
