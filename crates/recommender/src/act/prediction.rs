@@ -1,5 +1,7 @@
 //! Writes what is predicted into the status of `TimeSeriesPrediction` objects, and events about them.
 
+use std::time::Instant;
+
 use api::patch::{guarded, put_status};
 use api::prediction::{TimeSeriesPrediction, TimeSeriesPredictionStatus};
 use cluster::ObjectKey;
@@ -7,6 +9,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::Patch as Body;
 use kube::runtime::events::EventType;
 use kube::{Client, Error, Resource as _};
+use runtime::Leading;
 
 use super::event::{Events, event};
 use super::objects::{loosely_typed, patching};
@@ -24,19 +27,24 @@ impl Writer {
         Self { client, events }
     }
 
-    /// Writes the status of an object, unless another one has its name by now.
+    /// Writes the status of an object, if this process still leads; returns whether it was sent. An object that is gone, or another one
+    /// of its name, is left alone.
     pub(crate) async fn say(
         &self,
         key: &ObjectKey,
         uid: &str,
         status: &TimeSeriesPredictionStatus,
-    ) -> Result<(), Error> {
+        leading: &Leading,
+    ) -> Result<bool, Error> {
+        if !leading.holds(Instant::now()) {
+            return Ok(false);
+        }
         let patch = guarded(uid, put_status(status).map_err(Error::SerdeError)?);
         let api = loosely_typed::<TimeSeriesPrediction>(&self.client, &key.namespace);
         match api.patch_status(&key.name, &patching(), &Body::Json::<()>(patch)).await {
             // It is gone.
-            Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
-            written => written.map(drop),
+            Err(Error::Api(answer)) if answer.code == 404 => Ok(true),
+            written => written.map(|_| true),
         }
     }
 
@@ -52,5 +60,34 @@ impl Writer {
             ..ObjectReference::default()
         };
         self.events.tell(&reference, &event(kind, reason, "Predict", note)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_status_is_written_only_during_the_term() {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        let service = tower::service_fn(move |_: Request<kube::client::Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let object = r#"{"apiVersion": "v1", "kind": "Any", "metadata": {"name": "web"}}"#;
+            async move { Ok::<_, Infallible>(Response::new(kube::client::Body::from(object.as_bytes().to_vec()))) }
+        });
+        let writer = Writer::new(Client::new(service, "default"));
+        let (key, leading) = (ObjectKey::new("shop", "web"), Leading::alone());
+        for (is_sent, count) in [(true, 1), (false, 1)] {
+            let sent = writer.say(&key, "u1", &TimeSeriesPredictionStatus::default(), &leading).await;
+            assert_eq!((sent.expect("answered"), requests.load(Ordering::Relaxed)), (is_sent, count));
+            leading.lost().cancel();
+        }
     }
 }

@@ -134,9 +134,7 @@ impl Keeper {
         self.follow(leading, async |news| {
             stream::iter(news.changed)
                 .for_each_concurrent(self.workers, async |outlook| {
-                    if leading.holds(std::time::Instant::now()) {
-                        self.write_one(&outlook, Timestamp::now()).await;
-                    }
+                    self.write_one(&outlook, Timestamp::now(), leading).await;
                 })
                 .await;
         })
@@ -169,17 +167,20 @@ impl Keeper {
         look(object.and_then(|object| object.status.as_ref()))
     }
 
-    async fn write_one(&self, outlook: &Outlook, now: Timestamp) {
+    async fn write_one(&self, outlook: &Outlook, now: Timestamp, leading: &Leading) {
         let job = &outlook.job;
         let change = self.look(outlook, |written| {
             let forecast = outlook.forecast(written, now);
             change(outlook, &forecast, written, now)
         });
         let Some(Change { status, news }) = change else { return };
-        let written = self.writer.say(&job.key, &job.uid, &status).await;
+        let written = self.writer.say(&job.key, &job.uid, &status, leading).await;
+        if matches!(written, Ok(false)) {
+            return;
+        }
         self.metrics.forecasts.written(written.is_ok());
         match written {
-            Ok(()) => {
+            Ok(_) => {
                 if let Some((is_bad, reason, note)) = news {
                     self.writer.tell(&job.key, &job.uid, reason, &note, is_bad).await;
                 }
