@@ -87,8 +87,7 @@ impl Teller {
                     self.due_at(Instant::now().max(self.rested));
                 }
                 () = at(self.due), if self.pass.is_none() => {
-                    self.due = None;
-                    self.pass = Some(Pass { began: Instant::now(), last: None, decisions: BTreeMap::new() });
+                    self.begin_pass();
                     steps.get_or_insert_with(|| metrics.steps());
                 }
                 // Others get a turn between two portions.
@@ -117,6 +116,11 @@ impl Teller {
         }
     }
 
+    fn begin_pass(&mut self) {
+        self.due = None;
+        self.pass = Some(Pass { began: Instant::now(), last: None, decisions: BTreeMap::new() });
+    }
+
     /// Decides about the next portion of the pass.
     fn go_on(&mut self) {
         let Some(mut pass) = self.pass.take() else { return };
@@ -126,8 +130,9 @@ impl Teller {
         for decision in decisions.into_iter().map(Arc::new) {
             if decision.is_change() {
                 self.tell(&decision);
-                self.writes.put(Arc::clone(&decision), Lane::Ordinary);
             }
+            // A status that is right by now withdraws the write that waits for the object.
+            self.writes.put(Arc::clone(&decision), Lane::Ordinary);
             pass.decisions.insert(decision.autoscaler.key.clone(), decision);
         }
         if last.is_some() {
@@ -170,3 +175,6 @@ pub(crate) async fn at(time: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

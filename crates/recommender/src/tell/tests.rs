@@ -1,0 +1,89 @@
+//! Passes against an API server that does not answer for a while.
+
+use std::convert::Infallible;
+use std::sync::Mutex;
+
+use cluster::{View, WellKnown};
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use prometheus::Registry;
+use serde_json::json;
+use sizing::Config;
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::act::Writer;
+use crate::shop::{at, autoscaler, deployment, pod};
+use crate::state::{Charge, State};
+
+/// The names of the objects whose status was written.
+type Written = Arc<Mutex<Vec<String>>>;
+
+/// An API server that takes in each write and answers it when `answers` has a permit.
+fn client(written: &Written, answers: &Arc<Semaphore>) -> Client {
+    let (written, answers) = (Arc::clone(written), Arc::clone(answers));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (written, answers) = (Arc::clone(&written), Arc::clone(&answers));
+        async move {
+            let path = request.uri().path().to_owned();
+            let name = path.trim_end_matches("/status").rsplit('/').next().unwrap_or_default().to_owned();
+            written.lock().expect("whole").push(name.clone());
+            answers.acquire().await.expect("open").forget();
+            let object = json!({
+                "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
+            });
+            Ok::<_, Infallible>(Response::new(Body::from(object.to_string().into_bytes())))
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// Objects `a` and `b`, each with a pod.
+fn cluster() -> View {
+    let mut view = View::default();
+    for name in ["a", "b"] {
+        view.controllers_mut(WellKnown::Deployment).apply(deployment(name, 1));
+        view.autoscalers.apply(Arc::new(autoscaler(name, &json!({}))));
+        view.pods.apply(Arc::new(pod(&format!("{name}-1"), name)));
+    }
+    view
+}
+
+fn pass(teller: &mut Teller) {
+    teller.begin_pass();
+    while teller.pass.is_some() {
+        teller.go_on();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_that_is_right_before_its_turn_is_not_written() {
+    let (written, answers) = (Written::default(), Arc::new(Semaphore::new(0)));
+    let charge = Charge { recommender_name: "default".to_owned(), memory_saver: false, patience: Duration::ZERO };
+    let mut view = cluster();
+    let mut state = State::new(charge, Config::default()).expect("defaults are valid");
+    state.load_autoscalers(&view);
+    state.load_pods(&view, at(0));
+    let shared = Shared::new(state);
+    let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
+    let leading = Leading::alone();
+    let writer = Writer::new(client(&written, &answers), metrics.clone());
+    let writes = Writes::new(writer, 1, leading.clone());
+    let mut teller = Teller::new(shared.clone(), None, writes, metrics, leading);
+    pass(&mut teller);
+    while written.lock().expect("whole").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let decided = shared.lock().decide_these([&ObjectKey::new("shop", "b")], Timestamp::now()).remove(0);
+    let mut right = (*decided.autoscaler).clone();
+    right.object.status = Some(decided.status);
+    view.autoscalers.apply(Arc::new(right));
+    shared.lock().load_autoscalers(&view);
+    pass(&mut teller);
+    answers.add_permits(10);
+    while !teller.writes.is_idle() {
+        teller.writes.ended().await;
+    }
+    assert!(written.lock().expect("whole").iter().all(|name| name == "a"));
+}
