@@ -53,8 +53,9 @@ pub struct Finding<'a> {
     pub may_be_measured_soon: bool,
     /// Whether usage from before this recommender started is in the recommendation.
     pub history: History<'a>,
-    /// Whether the source of usage has been silent for so long that the recommendation is out of date.
-    pub source_is_stale: bool,
+    /// Whether the source of usage has been silent for so long that the recommendation is out of date. The condition stays as it is
+    /// while this is not known.
+    pub source_is_stale: Option<bool>,
 }
 
 /// The status that the object should have.
@@ -69,10 +70,14 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         None => conditions.remove(CONFIG_UNSUPPORTED),
     };
     set_history(&mut conditions, history, now);
-    if source_is_stale {
-        conditions.set(SOURCE_STALE, true, SILENT_REASON, SILENT_MESSAGE, now);
-    } else {
-        conditions.remove(SOURCE_STALE);
+    match source_is_stale {
+        Some(true) => {
+            conditions.set(SOURCE_STALE, true, SILENT_REASON, SILENT_MESSAGE, now);
+        }
+        Some(false) => {
+            conditions.remove(SOURCE_STALE);
+        }
+        None => {}
     }
     match refused_annotation {
         Some(message) => conditions.set(ANNOTATION_REFUSED, true, REFUSED_REASON, message, now),
@@ -91,7 +96,7 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         conditions.set(RECOMMENDATION_PROVIDED, true, "", "", now);
     }
     VerticalPodAutoscalerStatus {
-        recommendation: Some(recommendation),
+        recommendation: Some(recommendation).filter(|recommendation| !is_empty(recommendation)),
         conditions: conditions.to_list(),
         observed_generation: object.metadata.generation.unwrap_or(0),
     }

@@ -65,8 +65,8 @@ pub struct State {
     history: Option<Ledger>,
     /// What recommendations are held to; absent when they are held to nothing.
     schedulable: Option<Schedulable>,
-    /// Rounds in a row in which the source of usage did not answer.
-    unanswered: u32,
+    /// Rounds in a row in which the source of usage did not answer; none before the first round.
+    unanswered: Option<u32>,
 }
 
 /// An object that this recommender is in charge of.
@@ -95,7 +95,7 @@ impl State {
             past: Past::default(),
             history: None,
             schedulable: None,
-            unanswered: 0,
+            unanswered: None,
         })
     }
 
@@ -194,7 +194,7 @@ impl State {
 
     /// A round has ended, in which the source of usage answered something, or nothing.
     pub fn source_read(&mut self, answered: bool) {
-        self.unanswered = if answered { 0 } else { self.unanswered.saturating_add(1) };
+        self.unanswered = Some(if answered { 0 } else { self.unanswered.unwrap_or(0).saturating_add(1) });
     }
 
     /// Forgets the pods that are gone. Their kills must have been added before.

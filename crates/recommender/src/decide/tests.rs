@@ -44,7 +44,7 @@ fn finding(object: &VerticalPodAutoscaler) -> Finding<'_> {
         is_measured: true,
         may_be_measured_soon: false,
         history: History::Known,
-        source_is_stale: false,
+        source_is_stale: Some(false),
     }
 }
 
@@ -130,17 +130,19 @@ fn conditions_of_others_stay_and_the_deprecated_one_goes() {
 #[test]
 fn a_silent_source_of_usage_is_reported_until_it_answers() {
     let silent = condition("SourceStale", "True", BEFORE, SILENT_REASON, SILENT_MESSAGE);
-    let check = |old: &[Value], source_is_stale: bool, expected: &[Value]| {
+    let check = |old: &[Value], source_is_stale: Option<bool>, expected: &[Value]| {
         let object = object(&json!({}), &json!({"conditions": old}));
         let finding = Finding { source_is_stale, ..finding(&object) };
         let status = status(finding, NOW.parse().expect("a time"));
         assert_eq!(serde_json::to_value(status.conditions).expect("conditions"), json!(expected));
     };
     let provided = provided(BEFORE);
-    check(&[provided.clone(), silent.clone()], true, &[provided.clone(), silent.clone()]);
-    check(&[provided.clone(), silent], false, from_ref(&provided));
+    check(&[provided.clone(), silent.clone()], Some(true), &[provided.clone(), silent.clone()]);
+    check(&[provided.clone(), silent.clone()], None, &[provided.clone(), silent.clone()]);
+    check(from_ref(&provided), None, from_ref(&provided));
+    check(&[provided.clone(), silent], Some(false), from_ref(&provided));
     let silent_now = condition("SourceStale", "True", NOW, SILENT_REASON, SILENT_MESSAGE);
-    check(from_ref(&provided), true, &[provided.clone(), silent_now]);
+    check(from_ref(&provided), Some(true), &[provided.clone(), silent_now]);
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(crate) fn hold(
     fit: impl FnOnce(&Recommendation) -> Option<Fit>,
     now: Timestamp,
 ) {
-    let Some(decided) = status.recommendation.take() else { return };
+    let Some(decided) = status.recommendation.take() else { return let_go(status) };
     // What stays because nothing is measured was held to the same limits before.
     let stays = published.and_then(|published| published.recommendation.as_ref()) == Some(&decided);
     let mut recommendation = Recommendation::from(decided);

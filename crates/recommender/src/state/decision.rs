@@ -115,11 +115,21 @@ impl State {
             is_measured: self.fleet.is_measured(&id),
             history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked.pods_since.is_some_and(|since| now < since + self.charge.patience),
-            source_is_stale: self.unanswered >= MOST_UNANSWERED,
+            source_is_stale: self.source_is_stale(),
         };
         let mut status = decide::status(finding, now);
         self.hold(tracked, &mut status, now);
         Some(Decision { autoscaler: Arc::clone(&tracked.autoscaler), status, pods, unsupported: unsupported.is_some() })
+    }
+
+    /// Whether the source of usage has been silent for too long. Absent between its last answer and then, and in a new process before
+    /// the first answer: an outage may have begun before the process.
+    fn source_is_stale(&self) -> Option<bool> {
+        match self.unanswered? {
+            0 => Some(false),
+            MOST_UNANSWERED.. => Some(true),
+            _ => None,
+        }
     }
 
     /// What usage says, but of a resource without any what was published; under a sizing policy of the object's own, not less than what was published while little is known.

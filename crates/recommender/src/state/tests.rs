@@ -38,6 +38,43 @@ fn the_minimum_waits_for_usage_for_one_interval() {
 }
 
 #[test]
+fn no_recommendation_is_written_before_there_is_one() {
+    let mut cluster = Cluster::web(&["web-1"]);
+    assert_eq!(cluster.decide(2).remove(0).status.recommendation, None);
+    cluster.measure("web-1", "main", 3);
+    assert!(cluster.decide(4).remove(0).status.recommendation.is_some());
+}
+
+/// The state of `SourceStale` after each round, in a process that finds it set, or not, and has seen these rounds.
+fn stale_after(found: bool, rounds: &[bool]) -> Vec<bool> {
+    let mut cluster = Cluster::web(&["web-1"]);
+    let mut object = autoscaler("web", "web", "u1", None);
+    let stale = json!({"conditions": [{"type": "SourceStale", "status": "True", "reason": "NoAnswer"}]});
+    object.object.status = found.then(|| serde_json::from_value(stale).expect("a status"));
+    cluster.view.autoscalers.apply(Arc::new(object));
+    cluster.load(0);
+    let is_stale = |cluster: &mut Cluster| {
+        let status = cluster.decide(1).remove(0).status;
+        cluster.load(1);
+        status.conditions.iter().any(|condition| condition.kind == "SourceStale")
+    };
+    let mut seen = vec![is_stale(&mut cluster)];
+    for answered in rounds {
+        cluster.state.source_read(*answered);
+        seen.push(is_stale(&mut cluster));
+    }
+    seen
+}
+
+#[test]
+fn a_new_process_keeps_what_is_said_of_the_source_until_it_knows() {
+    assert_eq!(stale_after(true, &[false, false, true]), [true, true, true, false]);
+    assert_eq!(stale_after(true, &[false; 5]), [true; 6]);
+    assert_eq!(stale_after(false, &[false; 5]), [false, false, false, false, false, true]);
+    assert_eq!(stale_after(false, &[true, false]), [false; 3]);
+}
+
+#[test]
 fn a_decision_that_was_written_is_no_change_any_more() {
     let mut cluster = Cluster::web(&["web-1"]);
     cluster.measure("web-1", "main", 1);

@@ -61,7 +61,7 @@ impl Cluster {
     fn targets(&mut self, second: i64) -> BTreeMap<String, String> {
         let decisions = self.decide(second);
         let text = |decision: &Decision| {
-            serde_json::to_string(&decision.status.recommendation.as_ref().expect("a recommendation"))
+            serde_json::to_string(&decision.status.recommendation.clone().unwrap_or_default())
                 .expect("a recommendation")
         };
         decisions.iter().map(|decision| (decision.autoscaler.key.name.clone(), text(decision))).collect()
