@@ -13,7 +13,7 @@
 
 mod attempts;
 pub(crate) mod keep;
-mod name;
+pub(crate) mod name;
 pub(crate) mod plan;
 mod select;
 pub(crate) mod status;

@@ -13,7 +13,8 @@ use api::checkpoint::{
 use api::patch::put_status;
 use api::vpa::VerticalPodAutoscaler;
 use cluster::ObjectKey;
-use json_patch::Patch;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{Patch, PatchOperation, TestOperation};
 use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
 use kube::{Client, Error};
 use runtime::Leading;
@@ -121,7 +122,7 @@ impl Writer {
         spec: VerticalPodAutoscalerCheckpointSpec,
         status: &VerticalPodAutoscalerCheckpointStatus,
     ) -> Result<(), Error> {
-        let replacement = status_patch(status).map_err(Error::SerdeError)?;
+        let replacement = of_container(&spec, status_patch(status).map_err(Error::SerdeError)?);
         match how {
             How::Create => match self.create(key, spec, status).await {
                 Err(Error::Api(answer)) if answer.code == 409 => self.patch(key, replacement).await,
@@ -131,7 +132,7 @@ impl Writer {
                 Err(Error::Api(answer)) if answer.code == 404 => self.create(key, spec, status).await,
                 patched => patched,
             },
-            How::Fill => self.patch(key, put_status(status).map_err(Error::SerdeError)?).await,
+            How::Fill => self.patch(key, of_container(&spec, put_status(status).map_err(Error::SerdeError)?)).await,
         }
     }
 
@@ -194,5 +195,90 @@ impl Writer {
         // A throttle is whole after every statement, so a panic elsewhere leaves nothing half-done.
         let wait = self.pace.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
         tokio::time::sleep(wait).await;
+    }
+}
+
+/// The patch, preceded by tests that the object is of this container: `a-b` and `c` make the same name as `a` and `b-c`.
+fn of_container(spec: &VerticalPodAutoscalerCheckpointSpec, patch: Patch) -> Patch {
+    let VerticalPodAutoscalerCheckpointSpec { vpa_object_name, container_name } = spec;
+    let tests = [("vpaObjectName", vpa_object_name), ("containerName", container_name)].map(|(field, value)| {
+        PatchOperation::Test(TestOperation {
+            path: PointerBuf::from_tokens(["spec", field]),
+            value: value.as_str().into(),
+        })
+    });
+    Patch(tests.into_iter().chain(patch.0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Method, Request, Response};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An API server with one checkpoint, which is asked about as if it were there or not.
+    #[derive(Clone)]
+    struct Server(Arc<Mutex<Value>>);
+
+    impl Server {
+        fn answer(&self, method: &Method, body: &[u8]) -> (u16, Value) {
+            let failure = |code: u16| (code, json!({"kind": "Status", "status": "Failure", "code": code}));
+            let mut object = self.0.lock().expect("whole");
+            if method == Method::POST {
+                return failure(409);
+            }
+            assert_eq!(method, Method::PATCH);
+            let patch: Patch = serde_json::from_slice(body).expect("a patch");
+            match json_patch::patch(&mut object, &patch) {
+                Ok(()) => (200, object.clone()),
+                Err(_) => failure(422),
+            }
+        }
+
+        fn client(&self) -> Client {
+            let server = self.clone();
+            let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+                let server = server.clone();
+                async move {
+                    let method = request.method().clone();
+                    let body = request.into_body().collect_bytes().await.expect("a body");
+                    let (code, body) = server.answer(&method, &body);
+                    let body = kube::client::Body::from(body.to_string().into_bytes());
+                    Ok::<_, Infallible>(Response::builder().status(code).body(body).expect("a response"))
+                }
+            });
+            Client::new(service, "default")
+        }
+    }
+
+    /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples; returns how many that has then.
+    async fn samples_after(how: How, autoscaler: &str, container: &str) -> (Outcome, Value) {
+        let server = Server(Arc::new(Mutex::new(json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",
+            "metadata": {"name": "a-b-c", "namespace": "shop"},
+            "spec": {"vpaObjectName": autoscaler, "containerName": container},
+            "status": {"totalSamplesCount": 5},
+        }))));
+        let writer = Writer::new(server.client(), 100.0, 100);
+        let spec =
+            VerticalPodAutoscalerCheckpointSpec { vpa_object_name: "a".to_owned(), container_name: "b-c".to_owned() };
+        let status = VerticalPodAutoscalerCheckpointStatus { total_samples_count: 7, ..Default::default() };
+        let outcome = writer.write(&ObjectKey::new("shop", "a-b-c"), how, spec, status, &Leading::alone()).await;
+        let count = server.0.lock().expect("whole")["status"]["totalSamplesCount"].clone();
+        (outcome, count)
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_of_another_container_is_not_overwritten() {
+        for how in [How::Create, How::Replace, How::Fill] {
+            assert_eq!(samples_after(how, "a", "b-c").await, (Outcome::Written, json!(7)), "{how:?}");
+            for (autoscaler, container) in [("a-b", "c"), ("a", "other"), ("other", "b-c")] {
+                let found = samples_after(how, autoscaler, container).await;
+                assert_eq!(found, (Outcome::Refused, json!(5)), "{how:?} {autoscaler} {container}");
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, object_name};
+use api::checkpoint::VerticalPodAutoscalerCheckpointSpec;
 use cluster::{ObjectKey, View};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::form;
 use super::garbage::{Suspects, Useless, useless};
+use super::name::choose;
 use super::plan::{Verdict, in_order, last_written, verdict};
 use crate::act::checkpoint::{How, Outcome, Writer};
 use crate::ingest::Shared;
@@ -125,11 +126,12 @@ impl Keeper {
         leading: &Leading,
     ) -> Outcome {
         let status = form::write(content);
-        let key = ObjectKey::new(&autoscaler.namespace, object_name(&autoscaler.name, &container));
-        let verdict = {
+        let (key, verdict) = {
             let stored = self.stored.borrow();
+            let key = choose(&stored.checkpoints, autoscaler, &container);
             let object = stored.checkpoints.get(&key).map(AsRef::as_ref);
-            verdict(&autoscaler.name, &container, &status, object, Timestamp::now())
+            let verdict = verdict(&autoscaler.name, &container, &status, object, Timestamp::now());
+            (key, verdict)
         };
         let how = match verdict {
             Verdict::Unchanged => return Outcome::Unchanged,

@@ -11,9 +11,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::checkpoint::{VerticalPodAutoscalerCheckpointStatus, object_name};
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use cluster::{Checkpoint, ObjectKey, Table};
 use jiff::Timestamp;
+
+use super::name::{is_of, names};
 
 /// The checkpoint objects as they were first seen.
 #[derive(Debug, Default)]
@@ -62,8 +64,9 @@ impl Past {
 
     /// When a container's past was stored, where that may be added.
     pub(crate) fn stored_until(&self, autoscaler: &ObjectKey, container: &str) -> Option<Timestamp> {
-        let key = ObjectKey::new(&autoscaler.namespace, object_name(&autoscaler.name, container));
-        let sight = self.objects.get(&key).filter(|sight| sight.is_past)?;
+        let named = names(autoscaler, container);
+        let own = |sight: &&FirstSight| is_of(&sight.checkpoint.spec, &autoscaler.name, container);
+        let sight = named.iter().filter_map(|key| self.objects.get(key)).filter(own).find(|sight| sight.is_past)?;
         sight.checkpoint.status.as_ref()?.last_update_time.as_ref().map(|time| time.0)
     }
 }

@@ -9,6 +9,8 @@ use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use cluster::{Checkpoint, ObjectKey, Table};
 use jiff::Timestamp;
 
+use super::name::is_of;
+
 /// What has to happen to one checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -22,7 +24,7 @@ pub(crate) enum Verdict {
     Unchanged,
     /// The object holds later samples than are known here, such as of pods that were forgotten: it stays.
     Newer,
-    /// The object's name is taken by a checkpoint of another container: `a-b` and `c` make the same name as `a` and `b-c`.
+    /// Both of the container's names are taken by checkpoints of others.
     Taken,
 }
 
@@ -35,7 +37,7 @@ pub(crate) fn verdict(
     now: Timestamp,
 ) -> Verdict {
     let Some(Checkpoint { spec, status, .. }) = object else { return Verdict::Create };
-    if spec.vpa_object_name != autoscaler || spec.container_name != container {
+    if !is_of(spec, autoscaler, container) {
         return Verdict::Taken;
     }
     match status {

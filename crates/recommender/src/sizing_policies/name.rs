@@ -22,7 +22,7 @@ pub(super) fn object_name(kind: &str, workload: &str) -> String {
 }
 
 /// FNV-1a with 64 bits: the same on every machine and in every version.
-fn fnv1a(text: &str) -> u64 {
+pub(crate) fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 

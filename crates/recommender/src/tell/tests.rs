@@ -68,9 +68,8 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
     let shared = Shared::new(state);
     let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
     let leading = Leading::alone();
-    let writer = Writer::new(client(&written, &answers), metrics.clone());
-    let writes = Writes::new(writer, 1, leading.clone());
-    let mut teller = Teller::new(shared.clone(), None, writes, metrics, leading);
+    let queue = Writes::new(Writer::new(client(&written, &answers), metrics.clone()), 1, leading.clone());
+    let mut teller = Teller::new(shared.clone(), None, queue, metrics, leading);
     pass(&mut teller);
     while written.lock().expect("whole").is_empty() {
         tokio::task::yield_now().await;
