@@ -133,6 +133,7 @@ impl Ingest {
             steps.done("LoadMetrics");
             let mut state = self.shared.lock();
             state.source_read(answered);
+            state.round_ended(now, Instant::now());
             state.delete_removed_pods();
             steps.done("DeleteRemovedPods");
             let dropped = state.collect_garbage(now);

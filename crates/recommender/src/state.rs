@@ -2,6 +2,7 @@
 //! output here; the steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`, `GarbageCollect`).
 
 mod checkpoints;
+mod clock;
 mod decision;
 mod fleet;
 mod history;
@@ -17,7 +18,7 @@ mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::target::resolve;
 use cluster::{Autoscaler, ObjectKey, Pod, View};
@@ -28,6 +29,7 @@ use crate::checkpoint::past::Past;
 use crate::history::Ledger;
 use crate::policies::sizing_policy;
 use crate::schedulable::{Schedulable, refused_cap};
+use clock::ClockCheck;
 use fleet::{id, pod_spec, spec};
 use kills::FoundKills;
 use selection::Selections;
@@ -61,6 +63,7 @@ pub struct State {
     /// Kills that were seen in pods when they were taken over.
     found_kills: FoundKills,
     past: Past,
+    clock: ClockCheck,
     /// Which history has come; absent when none is fetched.
     history: Option<Ledger>,
     /// What recommendations are held to; absent when they are held to nothing.
@@ -93,6 +96,7 @@ impl State {
             gone: BTreeSet::new(),
             found_kills: FoundKills::default(),
             past: Past::default(),
+            clock: ClockCheck::default(),
             history: None,
             schedulable: None,
             unanswered: None,
@@ -175,7 +179,9 @@ impl State {
         self.gone.extend(gone);
         for (key, tracked) in &mut self.autoscalers {
             let has_pods = self.fleet.pod_count(&id(key)).is_some_and(|pods| pods > 0);
-            tracked.pods_since = if has_pods { tracked.pods_since.or(Some(now)) } else { None };
+            // A clock that was ahead must not make new pods wait for it.
+            let since = tracked.pods_since.map_or(now, |since| since.min(now));
+            tracked.pods_since = has_pods.then_some(since);
         }
         self.load_schedulable(view);
         kills
@@ -206,8 +212,14 @@ impl State {
         }
     }
 
-    /// Drops old history, at most once an hour; gives how many histories.
+    /// Takes both clocks at the end of a round: a wall clock that jumps is not trusted for an hour.
+    pub fn round_ended(&mut self, now: Timestamp, steady: Instant) {
+        self.clock.round_ended(now, steady);
+    }
+
+    /// Drops history that is too old or of no use, at most once an hour; returns how many histories. While the clock is not trusted,
+    /// none is too old.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
-        self.fleet.collect_garbage(now)
+        if self.clock.may_expire(now) { self.fleet.collect_garbage(now) } else { self.fleet.collect_unused(now) }
     }
 }

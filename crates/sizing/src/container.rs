@@ -34,6 +34,14 @@ enum Peak {
 }
 
 impl Container {
+    /// Forgets samples later than `limit`, which is in the future: a clock that was ahead dated them, and right samples would have to wait
+    /// until their time has come. What they added to the history stays.
+    pub(crate) fn forget_after(&mut self, limit: Instant) {
+        if self.last_cpu_sample.max(self.last_memory_sample) > limit {
+            *self = Self::default();
+        }
+    }
+
     /// Adds a CPU sample; false if it is negative or not newer than the last one.
     pub(crate) fn add_cpu(&mut self, history: &mut Aggregate, shapes: &Shapes, millicores: i64, at: Instant) -> bool {
         if millicores < 0 || at <= self.last_cpu_sample {

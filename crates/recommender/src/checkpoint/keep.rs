@@ -48,12 +48,14 @@ struct Term {
     began: Timestamp,
     looks: BTreeMap<ObjectKey, Look>,
     suspects: Suspects,
+    /// Whether usage contradicted the clock after the last round.
+    is_contradicted: bool,
 }
 
 /// When one VPA object was looked at.
 #[derive(Clone, Copy)]
 struct Look {
-    last: Timestamp,
+    last: Instant,
     /// When all that was known of it was last known to be stored.
     stored: Option<Timestamp>,
 }
@@ -86,12 +88,14 @@ impl Keeper {
     async fn write_changes(&self, term: &mut Term, leading: &Leading) {
         let started = Instant::now();
         let deadline = started + self.timeout;
-        let autoscalers = block_in_place(|| self.shared.lock().checkpointed());
+        let autoscalers = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
+        term.clock_checked(autoscalers.is_none());
+        let Some(autoscalers) = autoscalers else { return };
         term.forget_all_but(&autoscalers);
         let written = last_written(&self.stored.borrow().checkpoints);
         let all = autoscalers.into_iter().map(|key| {
-            let last = term.looks.get(&key).map(|look| look.last).or_else(|| written.get(&key).copied());
-            (key, last)
+            let waited = (term.looks.get(&key).map(|look| look.last.into_std()), written.get(&key).copied());
+            (key, waited)
         });
         let due = stream::iter(in_order(all.collect()).into_iter().enumerate());
         let due = due.take_while(|(index, _)| {
@@ -100,7 +104,7 @@ impl Keeper {
         });
         let mut looked_at = pin!(due.map(|(_, key)| self.maintain(key, leading)).buffer_unordered(self.workers));
         while let Some((key, is_stored)) = looked_at.next().await {
-            term.looked_at(key, is_stored, Timestamp::now());
+            term.looked_at(key, is_stored, Instant::now(), Timestamp::now());
         }
         self.metrics.checkpoints.stored_until(term.oldest());
         self.metrics.step("MaintainCheckpoints", started.elapsed());
@@ -135,7 +139,7 @@ impl Keeper {
         };
         let how = match verdict {
             Verdict::Unchanged => return Outcome::Unchanged,
-            Verdict::Newer => return Outcome::Newer,
+            Verdict::Newer | Verdict::Richer => return Outcome::Newer,
             Verdict::Taken => {
                 tracing::warn!(checkpoint = %key, container, "the name belongs to another container's checkpoint");
                 return Outcome::Taken;
@@ -180,7 +184,15 @@ impl Keeper {
 
 impl Term {
     fn new(metrics: Metrics) -> Self {
-        Self { metrics, began: Timestamp::now(), looks: BTreeMap::new(), suspects: Suspects::default() }
+        let (looks, suspects) = (BTreeMap::new(), Suspects::default());
+        Self { metrics, began: Timestamp::now(), looks, suspects, is_contradicted: false }
+    }
+
+    fn clock_checked(&mut self, is_contradicted: bool) {
+        if is_contradicted && !self.is_contradicted {
+            tracing::warn!("writing no checkpoints: the last usage is more than an hour off the clock");
+        }
+        self.is_contradicted = is_contradicted;
     }
 
     fn forget_all_but(&mut self, autoscalers: &[ObjectKey]) {
@@ -189,10 +201,10 @@ impl Term {
         self.looks = kept.collect();
     }
 
-    fn looked_at(&mut self, key: ObjectKey, is_stored: bool, now: Timestamp) {
+    fn looked_at(&mut self, key: ObjectKey, is_stored: bool, last: Instant, now: Timestamp) {
         let before = self.looks.get(&key).and_then(|look| look.stored);
         let stored = if is_stored { Some(now) } else { before };
-        self.looks.insert(key, Look { last: now, stored });
+        self.looks.insert(key, Look { last, stored });
     }
 
     /// Since when something known may not be stored.
@@ -221,10 +233,11 @@ mod tests {
         let after = |seconds| term_began() + std::time::Duration::from_secs(seconds);
         term.began = term_began();
         for (second, is_stored, expected) in [(10, false, 0), (20, true, 20), (30, false, 20)] {
-            term.looked_at(web.clone(), is_stored, after(second));
-            assert_eq!((term.looks[&web].last, term.oldest()), (after(second), Some(after(expected))));
+            let last = Instant::now();
+            term.looked_at(web.clone(), is_stored, last, after(second));
+            assert_eq!((term.looks[&web].last, term.oldest()), (last, Some(after(expected))));
         }
-        term.looked_at(shop.clone(), true, after(40));
+        term.looked_at(shop.clone(), true, Instant::now(), after(40));
         term.forget_all_but(&[shop]);
         assert_eq!(term.oldest(), Some(after(40)), "an object that is gone has no age");
     }

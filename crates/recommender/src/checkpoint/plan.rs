@@ -4,12 +4,18 @@
 //! differs from what it holds.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use cluster::{Checkpoint, ObjectKey, Table};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::name::is_of;
+
+/// The time without samples after which history is forgotten, by default.
+const RETENTION: SignedDuration = SignedDuration::from_hours(8 * 24);
+/// A checkpoint with more than this many times as many samples is not replaced by what cannot follow from it.
+const FAR_MORE: i64 = 100;
 
 /// What has to happen to one checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +28,8 @@ pub(crate) enum Verdict {
     Fill,
     /// The object holds just that.
     Unchanged,
+    /// The object holds far more samples than are known here, the last of them so young that they cannot be expired: it stays.
+    Richer,
     /// The object holds later samples than are known here, such as of pods that were forgotten: it stays.
     Newer,
     /// Both of the container's names are taken by checkpoints of others.
@@ -44,6 +52,7 @@ pub(crate) fn verdict(
         None => Verdict::Fill,
         Some(status) if holds(status, content) => Verdict::Unchanged,
         Some(status) if is_newer(status, content, now) => Verdict::Newer,
+        Some(status) if is_richer(status, content) => Verdict::Richer,
         Some(_) => Verdict::Replace,
     }
 }
@@ -65,6 +74,15 @@ fn holds(status: &VerticalPodAutoscalerCheckpointStatus, content: &VerticalPodAu
         && *first_sample_start == content.first_sample_start
         && *last_sample_start == content.last_sample_start
         && *total_samples_count == content.total_samples_count
+}
+
+/// Whether the object holds samples and nothing was measured here, or whether it holds far more of them, the last less than [`RETENTION`]
+/// before ours. What is known here should hold them then: it was lost, and not forgotten for its age.
+fn is_richer(status: &VerticalPodAutoscalerCheckpointStatus, content: &VerticalPodAutoscalerCheckpointStatus) -> bool {
+    let last = |status: &VerticalPodAutoscalerCheckpointStatus| status.last_sample_start.as_ref().map(|time| time.0);
+    let is_young = last(status).zip(last(content)).is_some_and(|(stored, own)| own.duration_since(stored) < RETENTION);
+    let (stored, own) = (status.total_samples_count, content.total_samples_count);
+    (own == 0 && stored > 0) || (is_young && stored / FAR_MORE > own)
 }
 
 /// Samples from the future are wrong, and must not stand in the way of right ones.
@@ -91,15 +109,20 @@ pub(crate) fn last_written(checkpoints: &Table<Checkpoint>) -> BTreeMap<ObjectKe
     written
 }
 
-/// The VPA objects in the order in which they are looked at: those never looked at first, then by how long ago that was.
-pub(crate) fn in_order(mut autoscalers: Vec<(ObjectKey, Option<Timestamp>)>) -> Vec<ObjectKey> {
-    autoscalers.sort_by(|(one, looked_at), (other, other_looked_at)| (looked_at, one).cmp(&(other_looked_at, other)));
+/// What decides when a VPA object is looked at: when it was in this term, by the steady clock, and when it was written.
+pub(crate) type Waited = (Option<Instant>, Option<Timestamp>);
+
+/// The VPA objects in the order in which they are looked at: those never looked at in this term first, the longest unwritten of them
+/// first, then the others by how long ago that was.
+pub(crate) fn in_order(mut autoscalers: Vec<(ObjectKey, Waited)>) -> Vec<ObjectKey> {
+    autoscalers.sort_by(|(one, waited), (other, other_waited)| (waited, one).cmp(&(other_waited, other)));
     autoscalers.into_iter().map(|(key, _)| key).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use api::checkpoint::{HistogramCheckpoint, VerticalPodAutoscalerCheckpointSpec};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -107,6 +130,7 @@ mod tests {
     use super::*;
 
     const NOW: i64 = 1000;
+    const DAY: i64 = 86_400;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("in range")
@@ -161,6 +185,26 @@ mod tests {
     }
 
     #[test]
+    fn a_long_history_is_not_replaced_by_a_short_one_of_the_same_days() {
+        let counted = |count, last_sample| VerticalPodAutoscalerCheckpointStatus {
+            total_samples_count: count,
+            ..status(1, Some(last_sample), 9.0)
+        };
+        let check = |ours, stored, age, expected| {
+            let now = at(10 * DAY);
+            let content = counted(ours, 10 * DAY);
+            let object = object("a", "b-c", Some(counted(stored, 10 * DAY - age)));
+            assert_eq!(verdict("a", "b-c", &content, Some(&object), now), expected, "{ours} {stored} {age}");
+        };
+        check(1, 10_000, DAY, Verdict::Richer);
+        check(100, 10_000, DAY, Verdict::Replace);
+        check(1, 100, DAY, Verdict::Replace);
+        check(1, 10_000, 8 * DAY, Verdict::Replace);
+        check(1, i64::MAX, 8 * DAY - 1, Verdict::Richer);
+        check(0, 1, 200 * DAY, Verdict::Richer);
+    }
+
+    #[test]
     fn an_object_of_another_container_is_left_alone() {
         check(Some(&object("a-b", "c", None)), Verdict::Taken);
     }
@@ -180,13 +224,19 @@ mod tests {
     #[test]
     fn the_one_that_waited_longest_comes_first() {
         let key = |name: &str| ObjectKey::new("shop", name);
+        let (began, written) = (Instant::now(), |second| Some(at(second)));
+        let looked_at = |seconds| Some(began + Duration::from_secs(seconds));
         let autoscalers = vec![
-            (key("late"), Some(at(30))),
-            (key("never-b"), None),
-            (key("early"), Some(at(10))),
-            (key("never-a"), None),
+            // A clock that was ahead wrote it.
+            (key("early"), (looked_at(10), written(8 * DAY))),
+            (key("late"), (looked_at(30), written(30))),
+            (key("written-late"), (None, written(30))),
+            (key("never-b"), (None, None)),
+            (key("written-early"), (None, written(10))),
+            (key("never-a"), (None, None)),
         ];
-        let expected: Vec<_> = ["never-a", "never-b", "early", "late"].map(key).to_vec();
+        let expected: Vec<_> =
+            ["never-a", "never-b", "written-early", "written-late", "early", "late"].map(key).to_vec();
         assert_eq!(in_order(autoscalers), expected);
     }
 }

@@ -27,9 +27,9 @@ impl State {
     /// what was taken over from it. Where history is fetched, that holds what is stored, and more.
     pub fn load_checkpoints(&mut self, checkpoints: &Table<Checkpoint>, now: Timestamp) -> Loaded {
         for gone in self.past.see(checkpoints) {
-            let (id, container) = (id(&gone.autoscaler()), &gone.spec.container_name);
-            if self.fleet.is_abandoned(&id, container, None, now) {
-                self.fleet.forget_container(&id, container, now);
+            let (key, container) = (gone.autoscaler(), &gone.spec.container_name);
+            if self.is_abandoned(&key, container, None, now) {
+                self.fleet.forget_container(&id(&key), container, now);
             }
         }
         let mut result = Loaded::default();
@@ -42,19 +42,22 @@ impl State {
             if tracked.loaded.contains(container) {
                 continue;
             }
-            tracked.loaded.insert(container.clone());
             match self.fleet.load_checkpoint(&id(&key), container, &form::read(status), now) {
                 Ok(()) => result.accepted += 1,
+                // Our own clock may be behind: it is tried again until usage confirms the clock.
+                Err(CheckpointError::Future { .. }) if !self.clock.confirms(now) => continue,
                 Err(error) => result.refused.push((checkpoint.key.clone(), error)),
             }
+            tracked.loaded.insert(container.clone());
         }
         result
     }
 
-    /// The objects whose history is stored.
-    pub fn checkpointed(&self) -> Vec<ObjectKey> {
+    /// The objects whose history is stored. None while usage contradicts the clock: what is stored may hold more than is known here,
+    /// and a wrong clock cannot tell.
+    pub fn checkpointed(&self, now: Timestamp) -> Option<Vec<ObjectKey>> {
         let checkpointed = self.autoscalers.iter().filter(|(key, tracked)| self.is_checkpointed(key, tracked));
-        checkpointed.map(|(key, _)| key.clone()).collect()
+        (!self.clock.contradicts(now)).then(|| checkpointed.map(|(key, _)| key.clone()).collect())
     }
 
     /// What is to be stored of each container of an object, but for those that were abandoned.
@@ -63,13 +66,12 @@ impl State {
         let is_checkpointed = self.autoscalers.get(key).is_some_and(|tracked| self.is_checkpointed(key, tracked));
         let checkpoints = is_checkpointed.then(|| self.fleet.checkpoints(&id, now)).flatten();
         let mut checkpoints = checkpoints.unwrap_or_default();
-        checkpoints.retain(|container, checkpoint| {
-            !self.fleet.is_abandoned(&id, container, checkpoint.last_sample_start, now)
-        });
+        checkpoints
+            .retain(|container, checkpoint| !self.is_abandoned(key, container, checkpoint.last_sample_start, now));
         checkpoints
     }
 
-    /// Whether a container of an object that this recommender is in charge of was abandoned.
+    /// Whether a container of an object that this recommender is in charge of was abandoned. None is while the clock is not trusted.
     pub fn is_abandoned(
         &self,
         key: &ObjectKey,
@@ -77,7 +79,7 @@ impl State {
         last_heard: Option<Timestamp>,
         now: Timestamp,
     ) -> bool {
-        self.fleet.is_abandoned(&id(key), container, last_heard, now)
+        self.clock.may_expire(now) && self.fleet.is_abandoned(&id(key), container, last_heard, now)
     }
 
     /// Not while its pods are not known, since their history would seem to be gone; and not while history is still to come,

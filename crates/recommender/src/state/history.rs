@@ -68,7 +68,7 @@ impl State {
     pub(super) fn history_of(&self, namespace: &str, selector: &Selector, now: Timestamp) -> History<'_> {
         match &self.history {
             Some(history) if !selector.is_nothing() && history.is_missing(namespace, selector) => {
-                let age = now.duration_since(history.started()).as_nanos();
+                let age = self.clock.at_most(now).duration_since(history.started()).as_nanos();
                 let suffices = age >= i128::from(self.fleet.config().cpu_confidence_interval_ns);
                 History::Missing { problem: history.problem(), keeps_recommendation: !suffices }
             }

@@ -139,8 +139,8 @@ impl State {
         let container = container(kill);
         let MemoryRules { interval_ns, interval_count, .. } = self.fleet.memory_rules(&container);
         let interval = SignedDuration::from_nanos(interval_ns);
-        let is_old =
-            now.duration_since(kill.at) >= SignedDuration::from_nanos(interval_ns.saturating_mul(interval_count));
+        let is_old = self.clock.at_most(now).duration_since(kill.at)
+            >= SignedDuration::from_nanos(interval_ns.saturating_mul(interval_count));
         if is_old {
             return KillFate::Refused;
         }

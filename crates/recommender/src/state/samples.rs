@@ -31,6 +31,7 @@ impl State {
         if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
             self.past.measured(first);
         }
+        self.clock.measure(usage.iter().map(|usage| usage.sample.at));
     }
 
     /// Adds a portion of what a source has read, and shows every sample that entered a history to `judge`.

@@ -3,6 +3,7 @@
 mod annotations;
 mod checkpoints;
 mod churn;
+mod clock;
 mod history;
 mod kills;
 mod quality;

@@ -16,11 +16,22 @@ const INTERVAL_NS: i64 = 3_600_000_000_000;
 impl Fleet {
     /// Once an hour, drops histories that are too old or of no use, and groups with neither history nor pods; gives how many histories.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
-        if Instant::from(now).since(self.last_garbage_collection) < INTERVAL_NS {
+        self.collect(now, true)
+    }
+
+    /// Once an hour, drops histories of no use, and groups with neither history nor pods, as [`Fleet::collect_garbage`] does, but none for
+    /// its age: for a clock that is not trusted. Returns how many histories.
+    pub fn collect_unused(&mut self, now: Timestamp) -> usize {
+        self.collect(now, false)
+    }
+
+    fn collect(&mut self, now: Timestamp, expires: bool) -> usize {
+        // After a clock was put back, the last time lies in the future, perhaps by months.
+        if (0..INTERVAL_NS).contains(&Instant::from(now).since(self.last_garbage_collection)) {
             return 0;
         }
         self.last_garbage_collection = now.into();
-        let dropped = self.namespaces.values_mut().map(|namespace| namespace.collect_garbage(now)).sum();
+        let dropped = self.namespaces.values_mut().map(|namespace| namespace.collect_garbage(now, expires)).sum();
         self.namespaces.retain(|_, namespace| !namespace.is_empty());
         dropped
     }
@@ -30,7 +41,7 @@ impl Namespace {
     /// Drops histories that are too old or of no use, then groups with neither history nor pods; gives how many histories.
     ///
     /// An empty history is of use while a pod that is not finished has the container, or a finished one whose target exists.
-    fn collect_garbage(&mut self, now: Timestamp) -> usize {
+    fn collect_garbage(&mut self, now: Timestamp, expires: bool) -> usize {
         let mut dropped = 0;
         for id in self.groups.ids().collect::<Vec<_>>() {
             let Some(group) = self.groups.get(id) else { continue };
@@ -42,8 +53,11 @@ impl Namespace {
                 let counts = |pod: &&Pod| has_target || !pod.phase.is_finished();
                 pods.iter().any(|pod| counts(pod) && pod.has_container(container))
             };
-            dropped += group.collect_garbage(&self.default_rules, now, exists, contributes);
+            dropped += group.collect_garbage(&self.default_rules, now, expires, exists, contributes);
             self.drop_if_idle(id);
+        }
+        if !expires {
+            return dropped;
         }
         for histories in self.autoscalers.iter_mut().filter_map(|autoscaler| autoscaler.own.as_deref_mut()) {
             histories.collect_garbage(now.into());

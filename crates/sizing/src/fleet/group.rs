@@ -76,6 +76,7 @@ impl Group {
         &mut self,
         default_rules: &MemoryRules,
         now: Timestamp,
+        expires: bool,
         exists: impl Fn(&str) -> bool,
         contributes: impl Fn(&str) -> bool,
     ) -> usize {
@@ -83,7 +84,8 @@ impl Group {
         self.histories.retain_mut(|(container, history)| {
             let retention = history.rules.as_deref().unwrap_or(default_rules).retention_ns();
             let useless = history.aggregate.samples() == 0 && !contributes(container);
-            if !useless && !history.is_expired(retention, now.into()) {
+            let is_old = expires && history.is_expired(retention, now.into());
+            if !useless && !is_old {
                 return true;
             }
             dropped += 1;

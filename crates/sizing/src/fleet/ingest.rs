@@ -15,8 +15,9 @@ use crate::instant::Instant;
 /// Clocks differ, but samples from further ahead would make everything real look ancient, so they are refused.
 const MAX_AHEAD_NS: i64 = 86_400_000_000_000;
 
-/// Stored histories may refer to times this much further ahead than samples: references are rounded and peaks end their window.
-const MAX_REFERENCE_AHEAD_NS: i64 = 100 * MAX_AHEAD_NS;
+/// Stored histories may refer to times this much further ahead than samples: references are rounded, peaks end their window, and the clock
+/// that dated the last sample may have been ahead, or ours behind. History is worth more than its last sample's time.
+const MAX_STORED_AHEAD_NS: i64 = 100 * MAX_AHEAD_NS;
 
 /// A sample further ahead than this would stop the windows of policies that go by windows until its time has come, so it is not shown to them.
 const MAX_WINDOW_AHEAD_NS: i64 = 300_000_000_000;
@@ -65,6 +66,7 @@ impl Fleet {
             return self.unknown(container).map(|()| Accepted::default());
         };
         let rules = history.rules.as_deref().unwrap_or(&default_rules);
+        state.forget_after(Instant::from(now).plus(MAX_AHEAD_NS));
         let aggregate = &mut history.aggregate;
         let is_new_memory = state.is_new_memory(at);
         let accepted = Accepted {
@@ -159,12 +161,12 @@ fn check_time(container: &ContainerRef, at: Timestamp, now: Timestamp) -> Result
 }
 
 fn check_stored_times(stored: &Checkpoint, now: Timestamp) -> Result<(), CheckpointError> {
-    for (field, time, reach) in [
-        ("cpuHistogram.referenceTimestamp", stored.cpu_histogram.reference_timestamp, MAX_REFERENCE_AHEAD_NS),
-        ("memoryHistogram.referenceTimestamp", stored.memory_histogram.reference_timestamp, MAX_REFERENCE_AHEAD_NS),
-        ("lastSampleStart", stored.last_sample_start, MAX_AHEAD_NS),
+    for (field, time) in [
+        ("cpuHistogram.referenceTimestamp", stored.cpu_histogram.reference_timestamp),
+        ("memoryHistogram.referenceTimestamp", stored.memory_histogram.reference_timestamp),
+        ("lastSampleStart", stored.last_sample_start),
     ] {
-        if let Some(time) = time.filter(|time| is_ahead(*time, now, reach)) {
+        if let Some(time) = time.filter(|time| is_ahead(*time, now, MAX_STORED_AHEAD_NS)) {
             return Err(CheckpointError::Future { field, time });
         }
     }

@@ -29,6 +29,25 @@ fn garbage_is_collected_at_most_once_an_hour() {
 }
 
 #[test]
+fn a_clock_that_was_put_back_does_not_stop_the_collection() {
+    for days in [1, 8, 200] {
+        let mut fleet = web();
+        assert_eq!(fleet.collect_unused(start() + SignedDuration::from_hours(24 * days)), 0);
+        fleet.apply_pod(pod("empty-1", &[("app", "empty")]), start());
+        fleet.delete_pod("shop", "empty-1");
+        assert_eq!(fleet.collect_unused(start() + minutes(60)), 1, "{days}");
+    }
+}
+
+#[test]
+fn history_of_any_age_stays_where_only_what_is_unused_goes() {
+    let mut fleet = web();
+    fleet.delete_pod("shop", "web-1");
+    assert_eq!(fleet.collect_unused(start() + SignedDuration::from_hours(24 * 200)), 0);
+    assert_eq!(target(&fleet, "web").as_deref(), Some("126 262144000"));
+}
+
+#[test]
 fn an_empty_history_stays_while_a_pod_runs_or_its_target_exists() {
     let collect = |phase: Phase, spec: Option<AutoscalerSpec>| {
         let mut fleet = fleet();

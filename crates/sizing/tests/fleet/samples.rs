@@ -49,6 +49,20 @@ fn samples_that_are_negative_old_or_from_the_future_change_nothing() {
     assert_eq!(fleet.histories(&id("web")), before);
 }
 
+#[test]
+fn samples_from_a_clock_that_was_ahead_do_not_keep_right_ones_away() {
+    let app = container("web-1", "app");
+    for days in [2, 8, 200] {
+        let mut fleet = web();
+        let (now, ahead) = (start() + minutes(60), start() + SignedDuration::from_hours(24 * days));
+        fleet.add_sample(&app, &sample(ahead, 100, 100 * MIB), ahead).unwrap();
+        let count = |fleet: &sizing::Fleet| fleet.histories(&id("web")).unwrap()["app"].samples();
+        let before = count(&fleet);
+        let accepted = fleet.add_sample(&app, &sample(now, 100, 100 * MIB), now);
+        assert_eq!((accepted, count(&fleet)), (Ok(Accepted { cpu: true, memory: true }), before + 1), "{days}");
+    }
+}
+
 /// The memory target after a day in which the first window began with these samples, in MiB.
 fn memory_target(first: &[i64]) -> Option<i64> {
     let mut fleet = crate::shop::fleet();

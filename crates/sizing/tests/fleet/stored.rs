@@ -34,6 +34,17 @@ fn stored_history_from_the_far_future_is_refused() {
 }
 
 #[test]
+fn stored_history_is_loaded_by_a_clock_that_is_weeks_behind() {
+    let mut fleet = web();
+    let now = start() + minutes(60);
+    let stored = fleet.checkpoints(&id("web"), now).unwrap().remove("app").unwrap();
+    for days in [2, 8, 60] {
+        let behind = now - SignedDuration::from_hours(24 * days);
+        assert_eq!(fleet.load_checkpoint(&id("web"), "app", &stored, behind), Ok(()), "{days}");
+    }
+}
+
+#[test]
 fn the_open_window_is_not_stored() {
     let fleet = web();
     let during = fleet.checkpoints(&id("web"), start() + minutes(60)).unwrap();

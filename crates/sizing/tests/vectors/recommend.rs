@@ -186,6 +186,8 @@ struct Run {
     id: AutoscalerId,
     exact: bool,
     zero_windows: ZeroWindows,
+    /// The latest time of a sample so far.
+    now: Timestamp,
     /// The first time that the case names.
     start: Timestamp,
     /// A time after all that the case names.
@@ -230,13 +232,15 @@ impl Run {
                     memory: memory_bytes.get(index).copied().map(Memory::from_bytes),
                 });
                 let interval_ns = self.fleet.memory_rules(&container).interval_ns;
-                let (fleet, zero_windows) = (&mut self.fleet, &mut self.zero_windows);
+                let (fleet, zero_windows, now) = (&mut self.fleet, &mut self.zero_windows, &mut self.now);
                 let accepted: Vec<Accepted> = samples
                     .map(|sample| {
                         let ignored = zero_windows.upstream_ignores(&container, &sample, interval_ns);
                         let memory = sample.memory.filter(|_| ignored.is_none());
                         let taken = Sample { memory, ..sample };
-                        let accepted = fleet.add_sample(&container, &taken, sample.at).unwrap_or_default();
+                        // Samples may be late; the clock does not go back with them.
+                        *now = (*now).max(sample.at);
+                        let accepted = fleet.add_sample(&container, &taken, *now).unwrap_or_default();
                         Accepted { memory: ignored.unwrap_or(accepted.memory), ..accepted }
                     })
                     .collect();
@@ -360,6 +364,7 @@ fn check_all(kind: &str) {
             id: AutoscalerId { namespace: "default".to_owned(), name: "vpa".to_owned() },
             exact: case.exact.unwrap_or(true),
             zero_windows: ZeroWindows::default(),
+            now: Timestamp::MIN,
             start: case.ops.iter().filter_map(times).min().unwrap(),
             end: case.ops.iter().filter_map(times).max().unwrap(),
         };

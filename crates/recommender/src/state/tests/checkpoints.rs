@@ -82,14 +82,14 @@ fn a_checkpoint_that_cannot_be_used_is_reported_once_and_the_others_are_loaded()
 fn nothing_is_stored_while_pods_are_not_known_or_another_loads_history() {
     let mut cluster = Cluster::web(&["web-1"]);
     cluster.measure("web-1", "main", 1);
-    assert_eq!(cluster.state.checkpointed(), [ObjectKey::new("shop", "web")]);
+    assert_eq!(cluster.state.checkpointed(at(1)), Some(vec![ObjectKey::new("shop", "web")]));
     let fetching = json!([{"type": "FetchingHistory", "status": "True"}]);
     let mut object = autoscaler("web", "web", "u1", None);
     object.object.status = serde_json::from_value(json!({"conditions": fetching})).expect("a status");
     for object in [object, autoscaler("web", "gone", "u1", None)] {
         cluster.view.autoscalers.apply(Arc::new(object));
         cluster.load(2);
-        assert!(cluster.state.checkpointed().is_empty());
+        assert_eq!(cluster.state.checkpointed(at(2)), Some(Vec::new()));
         assert_eq!(cluster.samples(3), 0);
     }
 }
