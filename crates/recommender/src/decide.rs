@@ -29,6 +29,10 @@ const NO_PODS_MESSAGE: &str = "No pods match this VPA object";
 const ANNOTATION_REFUSED: &str = "AnnotationRefused";
 const REFUSED_REASON: &str = "InvalidAnnotation";
 
+/// A condition that upstream does not have: the object has more container names than are sized.
+const CONTAINERS_OMITTED: &str = "ContainersOmitted";
+const OMITTED_REASON: &str = "TooManyContainerNames";
+
 const SILENT_REASON: &str = "NoAnswer";
 /// Without a time, so that it is written once.
 const SILENT_MESSAGE: &str =
@@ -53,6 +57,8 @@ pub struct Finding<'a> {
     pub may_be_measured_soon: bool,
     /// Whether usage from before this recommender started is in the recommendation.
     pub history: History<'a>,
+    /// Whether the object has more container names than are sized ([`sizing::MAX_CONTAINERS`]).
+    pub omits_containers: bool,
     /// Whether the source of usage has been silent for so long that the recommendation is out of date. The condition stays as it is
     /// while this is not known.
     pub source_is_stale: Option<bool>,
@@ -60,7 +66,8 @@ pub struct Finding<'a> {
 
 /// The status that the object should have.
 pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
-    let Finding { object, unsupported, refused_annotation, pods, history, source_is_stale, .. } = finding;
+    let Finding { object, unsupported, refused_annotation, pods, history, omits_containers, source_is_stale, .. } =
+        finding;
     let recommendation = recommendation(finding);
     let old = object.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Conditions = old.cloned().collect();
@@ -83,6 +90,11 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         Some(message) => conditions.set(ANNOTATION_REFUSED, true, REFUSED_REASON, message, now),
         None => conditions.remove(ANNOTATION_REFUSED),
     };
+    if omits_containers {
+        conditions.set(CONTAINERS_OMITTED, true, OMITTED_REASON, &omitted_message(), now);
+    } else {
+        conditions.remove(CONTAINERS_OMITTED);
+    }
     let (reason, message) = if pods == 0 {
         conditions.set(NO_PODS_MATCHED, true, NO_PODS_REASON, NO_PODS_MESSAGE, now);
         (NO_PODS_REASON, NO_PODS_MESSAGE)
@@ -100,4 +112,12 @@ pub fn status(finding: Finding, now: Timestamp) -> VerticalPodAutoscalerStatus {
         conditions: conditions.to_list(),
         observed_generation: object.metadata.generation.unwrap_or(0),
     }
+}
+
+/// Without the number of names, so that it is written once.
+fn omitted_message() -> String {
+    let most = sizing::MAX_CONTAINERS;
+    format!(
+        "Pods of this object have had more than {most} container names: only the {most} measured last are sized and stored"
+    )
 }

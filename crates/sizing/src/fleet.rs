@@ -7,6 +7,7 @@
 
 mod abandoned;
 mod autoscaler;
+mod bounds;
 mod earlier;
 mod garbage;
 mod group;
@@ -26,6 +27,7 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 
 pub use autoscaler::{AutoscalerId, AutoscalerSpec};
+pub use bounds::{MAX_CONTAINERS, MAX_IDLE_HISTORIES};
 pub use ingest::{Accepted, SampleError};
 pub use pod::{Phase, PodSpec};
 
@@ -178,8 +180,8 @@ impl Fleet {
     }
 
     fn namespace_mut(&mut self, name: &str) -> &mut Namespace {
-        let rules = self.config.memory;
-        self.namespaces.entry(name.into()).or_insert_with(|| Namespace::new(rules))
+        let (rules, shapes) = (self.config.memory, self.shapes);
+        self.namespaces.entry(name.into()).or_insert_with(|| Namespace::new(rules, shapes))
     }
 
     fn update(&mut self, name: &str, change: impl FnOnce(&mut Namespace)) {

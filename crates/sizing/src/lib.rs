@@ -30,6 +30,7 @@
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
 //! | which of these an autoscaler asks for | `sizing_policy.rs` |
+//! | how many container names and histories are kept | `fleet/bounds.rs` |
 //! | what is kept while little is known | `fleet/own_policy.rs` |
 //! | all pods, histories and autoscalers | `fleet.rs`, `fleet/` |
 //! | exp2, ln, power with the same bits everywhere | `float.rs`, `float/` |
@@ -71,7 +72,10 @@ pub use crane::{
 };
 pub use decaying::{DecayingHistogram, HalfLife, Shape};
 pub use estimate::{Amounts, Estimate};
-pub use fleet::{Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, Phase, PodSpec, SampleError};
+pub use fleet::{
+    Accepted, AutoscalerId, AutoscalerSpec, Fleet, FleetSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES, Phase, PodSpec,
+    SampleError,
+};
 pub use histogram::{EPSILON, Histogram};
 pub use integer_cpu::integer_cpu_containers;
 pub use pod_size::{

@@ -44,6 +44,8 @@ pub(crate) enum Outcome {
     Unchanged,
     /// It holds later samples than are known here, and stays.
     Newer,
+    /// It was not made: its VPA object has as many as it may have.
+    TooMany,
     /// Its name belongs to another container's checkpoint.
     Taken,
     /// The API server refuses it; trying again gives the same answer.
@@ -61,6 +63,7 @@ impl Outcome {
             Self::Written => "written",
             Self::Unchanged => "unchanged",
             Self::Newer => "newer",
+            Self::TooMany => "too_many",
             Self::Taken => "taken",
             Self::Refused => "refused",
             Self::Failed => "failed",
@@ -69,8 +72,16 @@ impl Outcome {
     }
 
     /// Every outcome.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Written, Self::Unchanged, Self::Newer, Self::Taken, Self::Refused, Self::Failed, Self::NotLeading];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Written,
+        Self::Unchanged,
+        Self::Newer,
+        Self::TooMany,
+        Self::Taken,
+        Self::Refused,
+        Self::Failed,
+        Self::NotLeading,
+    ];
 
     /// Whether what is known is stored.
     pub(crate) fn is_stored(self) -> bool {

@@ -1,5 +1,5 @@
-//! Which checkpoints nobody needs any more: those whose VPA object is gone, and those of containers that were taken out of
-//! their workload.
+//! Which checkpoints nobody needs any more: those whose VPA object is gone, those of containers that were taken out of their
+//! workload, and those beyond the most container names of one object.
 //!
 //! Source: upstream `pkg/recommender/input/cluster_feeder.go` (`GarbageCollectCheckpoints`), which keeps the second kind for
 //! ever. An object is collected only when it was found useless twice, one interval apart, so that a VPA object that is
@@ -17,6 +17,8 @@ pub(crate) enum Reason {
     NoAutoscaler,
     /// Its container was abandoned.
     NoContainer,
+    /// Its VPA object has had too many container names, and others were measured later.
+    TooManyContainers,
 }
 
 impl Reason {
@@ -25,11 +27,12 @@ impl Reason {
         match self {
             Self::NoAutoscaler => "no_vpa_object",
             Self::NoContainer => "no_container",
+            Self::TooManyContainers => "too_many_containers",
         }
     }
 
     /// Every reason.
-    pub(crate) const ALL: [Self; 2] = [Self::NoAutoscaler, Self::NoContainer];
+    pub(crate) const ALL: [Self; 3] = [Self::NoAutoscaler, Self::NoContainer, Self::TooManyContainers];
 }
 
 /// A checkpoint of no use.
@@ -46,17 +49,20 @@ pub(crate) struct Useless {
 }
 
 /// The checkpoints of no use now. `is_abandoned`: whether the container of a checkpoint whose VPA object exists was
-/// abandoned, given when it was last heard of.
+/// abandoned, given when it was last heard of. `is_omitted`: whether it is one of too many.
 pub(crate) fn useless(
     checkpoints: &Table<Checkpoint>,
     autoscalers: &Table<Autoscaler>,
     is_abandoned: impl Fn(&Checkpoint, Option<Timestamp>) -> bool,
+    is_omitted: impl Fn(&Checkpoint) -> bool,
 ) -> Vec<Useless> {
     let reason = |checkpoint: &Checkpoint| {
         if autoscalers.get(&checkpoint.autoscaler()).is_none() {
             Some(Reason::NoAutoscaler)
+        } else if is_abandoned(checkpoint, last_heard(checkpoint)) {
+            Some(Reason::NoContainer)
         } else {
-            is_abandoned(checkpoint, last_heard(checkpoint)).then_some(Reason::NoContainer)
+            is_omitted(checkpoint).then_some(Reason::TooManyContainers)
         }
     };
     let useless = checkpoints.iter().filter_map(|checkpoint| {
@@ -134,9 +140,10 @@ mod tests {
     fn look(checkpoints: &[Arc<Checkpoint>]) -> Vec<Useless> {
         let mut table = Table::default();
         table.reset(checkpoints.to_vec());
-        useless(&table, &autoscalers(), |checkpoint, last_heard| {
+        let is_abandoned = |checkpoint: &Checkpoint, last_heard: Option<Timestamp>| {
             checkpoint.spec.container_name != "main" && last_heard.is_none_or(|last| last < at(100))
-        })
+        };
+        useless(&table, &autoscalers(), is_abandoned, |checkpoint| checkpoint.spec.container_name.starts_with("job-"))
     }
 
     fn check(checkpoints: &[Arc<Checkpoint>], expected: &[(&str, Reason)]) {
@@ -152,6 +159,7 @@ mod tests {
         check(&[checkpoint("web", "old", Some(99))], &[("web-old", Reason::NoContainer)]);
         check(&[checkpoint("web", "old", Some(100))], &[]);
         check(&[checkpoint("web", "old", None)], &[("web-old", Reason::NoContainer)]);
+        check(&[checkpoint("web", "job-1", Some(100))], &[("web-job-1", Reason::TooManyContainers)]);
     }
 
     #[test]

@@ -8,10 +8,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use api::checkpoint::VerticalPodAutoscalerCheckpointSpec;
-use cluster::{ObjectKey, View};
+use cluster::{Checkpoint, ObjectKey, View};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use runtime::Leading;
+use sizing::MAX_CONTAINERS;
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::form;
 use super::garbage::{Suspects, Useless, useless};
 use super::name::choose;
-use super::plan::{Verdict, in_order, last_written, verdict};
+use super::plan::{Verdict, in_order, verdict, written};
 use crate::act::checkpoint::{How, Outcome, Writer};
 use crate::ingest::Shared;
 use crate::metrics::Metrics;
@@ -92,9 +93,12 @@ impl Keeper {
         term.clock_checked(autoscalers.is_none());
         let Some(autoscalers) = autoscalers else { return };
         term.forget_all_but(&autoscalers);
-        let written = last_written(&self.stored.borrow().checkpoints);
+        let written = written(&self.stored.borrow().checkpoints);
         let all = autoscalers.into_iter().map(|key| {
-            let waited = (term.looks.get(&key).map(|look| look.last.into_std()), written.get(&key).copied());
+            let waited = (
+                term.looks.get(&key).map(|look| look.last.into_std()),
+                written.get(&key).map(|written| written.oldest),
+            );
             (key, waited)
         });
         let due = stream::iter(in_order(all.collect()).into_iter().enumerate());
@@ -102,7 +106,13 @@ impl Keeper {
             let is_due = *index < self.workers || Instant::now() < deadline;
             async move { is_due }
         });
-        let mut looked_at = pin!(due.map(|(_, key)| self.maintain(key, leading)).buffer_unordered(self.workers));
+        let mut looked_at = pin!(
+            due.map(|(_, key)| {
+                let count = written.get(&key).map_or(0, |written| written.count);
+                self.maintain(key, MAX_CONTAINERS.saturating_sub(count), leading)
+            })
+            .buffer_unordered(self.workers)
+        );
         while let Some((key, is_stored)) = looked_at.next().await {
             term.looked_at(key, is_stored, Instant::now(), Timestamp::now());
         }
@@ -110,12 +120,12 @@ impl Keeper {
         self.metrics.step("MaintainCheckpoints", started.elapsed());
     }
 
-    /// Stores what is known of one VPA object's containers; gives whether all of it is stored.
-    async fn maintain(&self, key: ObjectKey, leading: &Leading) -> (ObjectKey, bool) {
+    /// Stores what is known of one VPA object's containers, which may have `room` more checkpoints; returns whether all of it is stored.
+    async fn maintain(&self, key: ObjectKey, mut room: usize, leading: &Leading) -> (ObjectKey, bool) {
         let contents = block_in_place(|| self.shared.lock().checkpoints(&key, Timestamp::now()));
         let mut is_stored = true;
         for (container, content) in contents {
-            let outcome = self.maintain_one(&key, container, content, leading).await;
+            let outcome = self.maintain_one(&key, container, content, &mut room, leading).await;
             self.metrics.checkpoints.written(outcome);
             is_stored &= outcome.is_stored();
         }
@@ -127,6 +137,7 @@ impl Keeper {
         autoscaler: &ObjectKey,
         container: String,
         content: sizing::Checkpoint,
+        room: &mut usize,
         leading: &Leading,
     ) -> Outcome {
         let status = form::write(content);
@@ -134,7 +145,7 @@ impl Keeper {
             let stored = self.stored.borrow();
             let key = choose(&stored.checkpoints, autoscaler, &container);
             let object = stored.checkpoints.get(&key).map(AsRef::as_ref);
-            let verdict = verdict(&autoscaler.name, &container, &status, object, Timestamp::now());
+            let verdict = verdict(&autoscaler.name, &container, &status, object, *room > 0, Timestamp::now());
             (key, verdict)
         };
         let how = match verdict {
@@ -144,7 +155,11 @@ impl Keeper {
                 tracing::warn!(checkpoint = %key, container, "the name belongs to another container's checkpoint");
                 return Outcome::Taken;
             }
-            Verdict::Create => How::Create,
+            Verdict::TooMany => return Outcome::TooMany,
+            Verdict::Create => {
+                *room -= 1;
+                How::Create
+            }
             Verdict::Replace => How::Replace,
             Verdict::Fill => How::Fill,
         };
@@ -176,9 +191,15 @@ impl Keeper {
         };
         let Some((autoscalers, checkpoints)) = autoscalers.zip(checkpoints) else { return Vec::new() };
         let state = self.shared.lock();
-        useless(&checkpoints, &autoscalers, |checkpoint, last_heard| {
+        let crowded = state.crowded();
+        let is_abandoned = |checkpoint: &Checkpoint, last_heard: Option<Timestamp>| {
             state.is_abandoned(&checkpoint.autoscaler(), &checkpoint.spec.container_name, last_heard, now)
-        })
+        };
+        let is_omitted = |checkpoint: &Checkpoint| {
+            let kept = crowded.get(&checkpoint.autoscaler());
+            kept.is_some_and(|kept| !kept.contains(checkpoint.spec.container_name.as_str()))
+        };
+        useless(&checkpoints, &autoscalers, is_abandoned, is_omitted)
     }
 }
 

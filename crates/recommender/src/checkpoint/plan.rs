@@ -22,6 +22,8 @@ const FAR_MORE: i64 = 100;
 pub(crate) enum Verdict {
     /// There is no such object: it is made.
     Create,
+    /// There is no such object, and none is made: its VPA object has as many as it may have.
+    TooMany,
     /// The object holds something else: its status is replaced.
     Replace,
     /// The object has no status yet: it gets one.
@@ -36,15 +38,19 @@ pub(crate) enum Verdict {
     Taken,
 }
 
-/// What has to happen to the object that should hold `content` of this container of this VPA object.
+/// What has to happen to the object that should hold `content` of this container of this VPA object. `has_room`: whether the VPA object
+/// may have one more checkpoint.
 pub(crate) fn verdict(
     autoscaler: &str,
     container: &str,
     content: &VerticalPodAutoscalerCheckpointStatus,
     object: Option<&Checkpoint>,
+    has_room: bool,
     now: Timestamp,
 ) -> Verdict {
-    let Some(Checkpoint { spec, status, .. }) = object else { return Verdict::Create };
+    let Some(Checkpoint { spec, status, .. }) = object else {
+        return if has_room { Verdict::Create } else { Verdict::TooMany };
+    };
     if !is_of(spec, autoscaler, container) {
         return Verdict::Taken;
     }
@@ -95,16 +101,25 @@ fn is_newer(
     last(status).is_some_and(|stored| stored <= now && last(content).is_none_or(|known| known < stored))
 }
 
-/// When the checkpoints of each VPA object were written; of several, the one that waited longest counts.
-pub(crate) fn last_written(checkpoints: &Table<Checkpoint>) -> BTreeMap<ObjectKey, Timestamp> {
+/// The checkpoints that a VPA object has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// When the one was written that waited longest.
+    pub(crate) oldest: Timestamp,
+    /// How many there are.
+    pub(crate) count: usize,
+}
+
+/// The checkpoints that each VPA object has.
+pub(crate) fn written(checkpoints: &Table<Checkpoint>) -> BTreeMap<ObjectKey, Written> {
     let mut written = BTreeMap::new();
     for checkpoint in checkpoints.iter() {
         let time = checkpoint.status.as_ref().and_then(|status| status.last_update_time.as_ref());
         let time = time.map_or(Timestamp::MIN, |time| time.0);
         written
             .entry(checkpoint.autoscaler())
-            .and_modify(|oldest: &mut Timestamp| *oldest = time.min(*oldest))
-            .or_insert(time);
+            .and_modify(|all: &mut Written| *all = Written { oldest: time.min(all.oldest), count: all.count + 1 })
+            .or_insert(Written { oldest: time, count: 1 });
     }
     written
 }
@@ -162,7 +177,9 @@ mod tests {
     /// What is known: last sample at second 500, weight 1.
     fn check(object: Option<&Checkpoint>, expected: Verdict) {
         let content = status(NOW, Some(500), 1.0);
-        assert_eq!(verdict("a", "b-c", &content, object, at(NOW)), expected, "{object:?}");
+        assert_eq!(verdict("a", "b-c", &content, object, true, at(NOW)), expected, "{object:?}");
+        let without_room = if expected == Verdict::Create { Verdict::TooMany } else { expected };
+        assert_eq!(verdict("a", "b-c", &content, object, false, at(NOW)), without_room, "{object:?}");
     }
 
     #[test]
@@ -194,7 +211,7 @@ mod tests {
             let now = at(10 * DAY);
             let content = counted(ours, 10 * DAY);
             let object = object("a", "b-c", Some(counted(stored, 10 * DAY - age)));
-            assert_eq!(verdict("a", "b-c", &content, Some(&object), now), expected, "{ours} {stored} {age}");
+            assert_eq!(verdict("a", "b-c", &content, Some(&object), true, now), expected, "{ours} {stored} {age}");
         };
         check(1, 10_000, DAY, Verdict::Richer);
         check(100, 10_000, DAY, Verdict::Replace);
@@ -217,8 +234,9 @@ mod tests {
             let key = ObjectKey::new("shop", format!("{autoscaler}-{container}"));
             table.apply(Arc::new(Checkpoint { key, ..object(autoscaler, container, status) }));
         }
-        let expected = [("a", at(20)), ("b", Timestamp::MIN)];
-        assert_eq!(last_written(&table), expected.map(|(name, time)| (ObjectKey::new("shop", name), time)).into());
+        let expected = [("a", at(20), 2), ("b", Timestamp::MIN, 1)];
+        let expected = expected.map(|(name, oldest, count)| (ObjectKey::new("shop", name), Written { oldest, count }));
+        assert_eq!(written(&table), expected.into());
     }
 
     #[test]

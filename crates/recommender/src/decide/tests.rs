@@ -44,6 +44,7 @@ fn finding(object: &VerticalPodAutoscaler) -> Finding<'_> {
         is_measured: true,
         may_be_measured_soon: false,
         history: History::Known,
+        omits_containers: false,
         source_is_stale: Some(false),
     }
 }

@@ -1,6 +1,6 @@
 //! The part of the state that outlives the process: what is taken over from checkpoints, and what is to be stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::vpa::{ConditionStatus, FETCHING_HISTORY, VerticalPodAutoscalerCondition};
 use cluster::{Checkpoint, ObjectKey, Table};
@@ -80,6 +80,12 @@ impl State {
         now: Timestamp,
     ) -> bool {
         self.clock.may_expire(now) && self.fleet.is_abandoned(&id(key), container, last_heard, now)
+    }
+
+    /// The container names that are sized and stored of each object that has had more than that.
+    pub(crate) fn crowded(&self) -> BTreeMap<ObjectKey, BTreeSet<&str>> {
+        let kept = |key: &ObjectKey| Some((key.clone(), self.fleet.kept_containers(&id(key))?));
+        self.autoscalers.keys().filter_map(kept).collect()
     }
 
     /// Not while its pods are not known, since their history would seem to be gone; and not while history is still to come,

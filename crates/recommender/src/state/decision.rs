@@ -115,6 +115,7 @@ impl State {
             is_measured: self.fleet.is_measured(&id),
             history: self.history_of(&key.namespace, selector, now),
             may_be_measured_soon: tracked.pods_since.is_some_and(|since| now < since + self.charge.patience),
+            omits_containers: self.fleet.kept_containers(&id).is_some(),
             source_is_stale: self.source_is_stale(),
         };
         let mut status = decide::status(finding, now);

@@ -61,7 +61,7 @@ impl Namespace {
         }
     }
 
-    fn pods_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Pod> {
+    pub(super) fn pods_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Pod> {
         group.pods.iter().filter_map(|pod| self.pods.get(*pod))
     }
 }

@@ -35,6 +35,7 @@ impl Namespace {
                 self.resume(name, pod, shapes, now);
             }
         }
+        self.may_be_idle(earlier.groups.iter().map(|group| group.histories.len()).sum());
     }
 
     fn merge_histories(&mut self, earlier: &Group, shapes: &Shapes, now: Timestamp) {

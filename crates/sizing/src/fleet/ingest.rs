@@ -139,7 +139,7 @@ impl Fleet {
         let loaded = Aggregate::load(stored)?;
         let namespace = self.namespaces.get_mut(id.namespace.as_str());
         let autoscaler = namespace.and_then(|namespace| namespace.autoscaler_mut(&id.name));
-        autoscaler.ok_or(CheckpointError::UnknownAutoscaler)?.stored.insert(container.into(), loaded);
+        autoscaler.ok_or(CheckpointError::UnknownAutoscaler)?.store(container, loaded);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use super::label_index::{LabelIndex, SelectorIndex};
 use super::links::own_rules;
 use super::pod::{Pod, PodSpec};
 use super::slab::Slab;
+use crate::aggregate::Shapes;
 use crate::config::MemoryRules;
 use crate::container::Container;
 
@@ -33,10 +34,14 @@ pub(super) struct Namespace {
     changes: u64,
     /// How many autoscalers size by a policy of their own: none, in most namespaces.
     pub(super) own_policies: usize,
+    /// How histograms are kept.
+    pub(super) shapes: Shapes,
+    /// The most histories that can be without pods.
+    pub(super) idle: usize,
 }
 
 impl Namespace {
-    pub(super) fn new(default_rules: MemoryRules) -> Self {
+    pub(super) fn new(default_rules: MemoryRules, shapes: Shapes) -> Self {
         Self {
             default_rules,
             pod_ids: HashMap::new(),
@@ -49,6 +54,8 @@ impl Namespace {
             autoscaler_index: SelectorIndex::default(),
             changes: 0,
             own_policies: 0,
+            shapes,
+            idle: 0,
         }
     }
 
@@ -116,6 +123,7 @@ impl Namespace {
         if old != group {
             self.leave_group(id, old);
             self.join_group(id, group);
+            self.may_be_idle(spec.containers.len());
         }
         if let Some(group) = self.groups.get_mut(group) {
             for container in &spec.containers {
@@ -130,6 +138,7 @@ impl Namespace {
         let Some(id) = self.pod_ids.remove(name) else { return };
         if let Some(pod) = self.pods.remove(id) {
             self.leave_group(id, pod.group);
+            self.may_be_idle(pod.containers().count());
         }
     }
 

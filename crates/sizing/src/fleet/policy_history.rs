@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use model::{Cpu, Memory};
 
+use super::bounds::MAX_CONTAINERS;
 use crate::autopilot::AutopilotHistory;
 use crate::config::MemoryRules;
 use crate::crane::CraneHistory;
@@ -48,6 +49,7 @@ impl PolicyHistories {
     pub(super) fn observe(&mut self, policy: &SizingPolicy, pod: u32, container: &str, seen: Observation, at: Instant) {
         if !self.0.contains_key(container) {
             self.0.insert(container.into(), PolicyHistory::new(policy, at));
+            self.bound();
         }
         if let Some(history) = self.0.get_mut(container) {
             history.observe(policy, pod, seen, at);
@@ -64,6 +66,14 @@ impl PolicyHistories {
     pub(super) fn is_young(&self, policy: &SizingPolicy, container: &str) -> bool {
         let is_old = |history: &PolicyHistory| history.last.since(history.first) >= policy.minimum_history_ns;
         !self.0.get(container).is_some_and(|history| is_old(history) && history.recommend(policy).is_some())
+    }
+
+    /// Forgets the container measured longest ago where there are too many.
+    fn bound(&mut self) {
+        if self.0.len() > MAX_CONTAINERS {
+            let oldest = self.0.iter().min_by_key(|(_, history)| history.last).map(|(name, _)| name.clone());
+            oldest.and_then(|name| self.0.remove(&name));
+        }
     }
 
     /// Forgets containers that are not measured any more.

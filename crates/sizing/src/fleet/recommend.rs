@@ -12,6 +12,7 @@ use model::{ContainerExplanation, Recommendation};
 
 use super::Fleet;
 use super::autoscaler::{Autoscaler, AutoscalerId};
+use super::bounds::{kept_containers, known};
 use super::namespace::Namespace;
 use crate::aggregate::{Aggregate, Shapes};
 use crate::checkpoint::Checkpoint;
@@ -131,13 +132,12 @@ fn is_sized(autoscaler: &Autoscaler, container: &str) -> bool {
     policy_for(&autoscaler.spec.policies, container).is_none_or(|policy| policy.mode == ScalingMode::Auto)
 }
 
-/// The history of each container name over all groups and what was stored. A history of one source is borrowed, not copied.
+/// The history of each container name that is sized, over all groups and what was stored. A history of one source is borrowed, not copied.
 fn merged<'a>(shapes: &Shapes, namespace: &'a Namespace, autoscaler: &'a Autoscaler) -> Histories<'a> {
-    let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
-    let live = groups.flat_map(|group| group.histories.iter().map(|(name, history)| (&**name, &history.aggregate)));
-    let stored = autoscaler.stored.iter().map(|(name, aggregate)| (&**name, aggregate));
+    let kept = kept_containers(namespace, autoscaler);
+    let is_kept = |(name, _): &(&str, _)| kept.as_ref().is_none_or(|kept| kept.contains(name));
     let mut histories = Histories::new();
-    for (name, aggregate) in live.chain(stored) {
+    for (name, aggregate) in known(namespace, autoscaler).filter(is_kept) {
         match histories.entry(name) {
             Entry::Vacant(entry) => {
                 entry.insert(Cow::Borrowed(aggregate));

@@ -3,6 +3,7 @@
 mod garbage;
 mod kills;
 mod links;
+mod many;
 mod samples;
 mod shop;
 mod stored;

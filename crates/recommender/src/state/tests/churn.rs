@@ -54,3 +54,29 @@ fn a_thousand_rounds_of_churn_leave_no_more_than_the_retention() {
     }
     assert_eq!(entries(&cluster.state), after_half, "what was there after half of the rounds");
 }
+
+#[test]
+fn an_object_with_too_many_container_names_says_so_and_stores_the_newest() {
+    let mut cluster = Cluster::web(&[]);
+    let omits = |cluster: &mut Cluster| {
+        let status = cluster.decide(0).remove(0).status;
+        status.conditions.iter().any(|condition| condition.kind == "ContainersOmitted" && condition.status == "True")
+    };
+    for number in 0..=sizing::MAX_CONTAINERS as i64 {
+        assert!(!omits(&mut cluster) && cluster.state.crowded().is_empty(), "{number}");
+        let name = format!("web-{number}");
+        let mut pod = pod(&name, "web");
+        pod.containers[0].name.clone_from(&name);
+        cluster.view.pods.apply(Arc::new(pod));
+        cluster.load(number);
+        cluster.measure(&name, &name, number);
+        cluster.view.pods.delete(&ObjectKey::new("shop", &name));
+        cluster.load(number);
+    }
+    assert!(omits(&mut cluster));
+    let web = ObjectKey::new("shop", "web");
+    let kept = cluster.state.crowded().remove(&web).expect("too many");
+    assert!(kept.len() == sizing::MAX_CONTAINERS && !kept.contains("web-0"), "{kept:?}");
+    let stored = cluster.state.checkpoints(&web, at(sizing::MAX_CONTAINERS as i64));
+    assert_eq!(stored.len(), sizing::MAX_CONTAINERS);
+}

@@ -70,7 +70,7 @@ impl Clocked {
             for (container, content) in self.cluster.state.checkpoints(&key, now) {
                 let object = ObjectKey::new("shop", format!("{}-{container}", key.name));
                 let object = self.cluster.view.checkpoints.get(&object).map(AsRef::as_ref);
-                let verdict = verdict(&key.name, &container, &form::write(content.clone()), object, now);
+                let verdict = verdict(&key.name, &container, &form::write(content.clone()), object, true, now);
                 if matches!(verdict, Verdict::Create | Verdict::Replace | Verdict::Fill) {
                     self.cluster.view.checkpoints.apply(Arc::new(stored(&key.name, &container, content)));
                 }

@@ -1,0 +1,120 @@
+//! Bounds on what short-lived pods leave behind: tenants choose the names of containers, and the labels of pods.
+//!
+//! Of one autoscaler the container names that were measured last are sized and stored. In one namespace the oldest histories of containers
+//! that no pod has any more are merged into those that the autoscalers keep per container name, so that no sample is lost.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Fleet;
+use super::autoscaler::{Autoscaler, AutoscalerId};
+use super::group::{Group, History};
+use super::namespace::Namespace;
+use crate::aggregate::{Aggregate, Shapes};
+use crate::instant::Instant;
+
+/// The most container names of one autoscaler that are sized and stored.
+pub const MAX_CONTAINERS: usize = 200;
+
+/// The most histories in one namespace of containers that no pod has any more.
+pub const MAX_IDLE_HISTORIES: usize = 5000;
+
+/// What is left of them when there are more, so that merging has to be done only now and then.
+const IDLE_LEFT: usize = MAX_IDLE_HISTORIES / 10 * 9;
+
+impl Fleet {
+    /// The container names that are sized and stored, where the autoscaler knows more than [`MAX_CONTAINERS`]; none where all are.
+    pub fn kept_containers(&self, id: &AutoscalerId) -> Option<BTreeSet<&str>> {
+        let (namespace, autoscaler) = self.autoscaler(id)?;
+        kept_containers(namespace, autoscaler)
+    }
+}
+
+/// All that is known of an autoscaler's containers: of each group of pods, and what is kept per name.
+pub(super) fn known<'a>(
+    namespace: &'a Namespace,
+    autoscaler: &'a Autoscaler,
+) -> impl Iterator<Item = (&'a str, &'a Aggregate)> {
+    let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
+    let live = groups.flat_map(|group| group.histories.iter().map(|(name, history)| (&**name, &history.aggregate)));
+    live.chain(autoscaler.stored.iter().map(|(name, aggregate)| (&**name, aggregate)))
+}
+
+/// Those measured last; of several, those measured most often.
+pub(super) fn kept_containers<'a>(namespace: &'a Namespace, autoscaler: &'a Autoscaler) -> Option<BTreeSet<&'a str>> {
+    known(namespace, autoscaler).nth(MAX_CONTAINERS)?;
+    let mut names: BTreeMap<&str, (Instant, i64)> = BTreeMap::new();
+    for (name, aggregate) in known(namespace, autoscaler) {
+        let (last, samples) = names.entry(name).or_insert((Instant::NEVER, 0));
+        *last = aggregate.last_sample().max(*last);
+        *samples = samples.saturating_add(aggregate.samples());
+    }
+    if names.len() <= MAX_CONTAINERS {
+        return None;
+    }
+    let mut ranked: Vec<_> = names.into_iter().map(|(name, rank)| (Reverse(rank), name)).collect();
+    ranked.sort_unstable();
+    Some(ranked.into_iter().take(MAX_CONTAINERS).map(|(_, name)| name).collect())
+}
+
+impl Autoscaler {
+    /// Keeps the history of a container by its name; of too many names the one measured longest ago goes.
+    pub(super) fn store(&mut self, container: &str, history: Aggregate) {
+        self.stored.insert(container.into(), history);
+        if self.stored.len() > MAX_CONTAINERS {
+            let oldest = self.stored.iter().min_by_key(|(_, stored)| stored.last_sample());
+            let oldest = oldest.map(|(name, _)| name.clone());
+            oldest.and_then(|name| self.stored.remove(&name));
+        }
+    }
+}
+
+impl Namespace {
+    /// Takes notice of histories that may have lost their last pod; where too many have, the oldest are merged.
+    pub(super) fn may_be_idle(&mut self, count: usize) {
+        self.idle += count;
+        if self.idle <= MAX_IDLE_HISTORIES {
+            return;
+        }
+        let mut idle = self.idle_histories();
+        let excess = idle.len().saturating_sub(IDLE_LEFT);
+        self.idle = idle.len() - excess;
+        idle.sort_unstable();
+        for (_, group, container) in idle.into_iter().take(excess) {
+            self.retire(group, &container);
+        }
+    }
+
+    /// By their last sample.
+    fn idle_histories(&self) -> Vec<(Instant, u32, Box<str>)> {
+        let mut idle = Vec::new();
+        for id in self.groups.ids() {
+            let Some(group) = self.groups.get(id) else { continue };
+            let is_idle = |(name, _): &&(Box<str>, History)| !self.pods_of(group).any(|pod| pod.has_container(name));
+            let own = group.histories.iter().filter(is_idle);
+            idle.extend(own.map(|(name, history)| (history.aggregate.last_sample(), id, name.clone())));
+        }
+        idle
+    }
+
+    fn retire(&mut self, id: u32, container: &str) {
+        let Some(group) = self.groups.get_mut(id) else { return };
+        let Some(history) = take(group, container) else { return };
+        for autoscaler in &group.autoscalers {
+            let Some(autoscaler) = self.autoscalers.get_mut(*autoscaler) else { continue };
+            let stored = autoscaler.stored.remove(container).unwrap_or_default();
+            autoscaler.store(container, sum(&self.shapes, stored, &history.aggregate));
+        }
+        self.drop_if_idle(id);
+    }
+}
+
+fn take(group: &mut Group, container: &str) -> Option<History> {
+    let index = group.histories.iter().position(|(name, _)| **name == *container)?;
+    Some(group.histories.swap_remove(index).1)
+}
+
+fn sum(shapes: &Shapes, mut one: Aggregate, other: &Aggregate) -> Aggregate {
+    one.merge(shapes, other);
+    one
+}
