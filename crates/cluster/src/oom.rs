@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::Memory;
 
-use crate::pod::{Container, ContainerState, ContainerStatus, Pod, Termination};
+use crate::pod::{Container, ContainerState, ContainerStatus, Pod, Sidecar, Termination};
 use crate::table::ObjectKey;
 
 const OOM_KILLED: &str = "OOMKilled";
@@ -34,11 +34,11 @@ pub struct OomKill {
 /// order of time of each container.
 pub fn oom_kills(old: Option<&Pod>, new: &Arc<Pod>) -> Vec<OomKill> {
     let mut kills = Vec::new();
-    for after in &new.containers {
-        let before = old.and_then(|old| old.containers.iter().find(|before| before.name == after.name));
+    for after in running(new) {
+        let before = old.and_then(|old| running(old).find(|before| before.name == after.name));
         kills.extend(ends(before, after).map(|(at, memory)| OomKill {
             pod: new.key.clone(),
-            container: after.name.clone(),
+            container: after.name.to_owned(),
             at,
             memory: memory.unwrap_or_default(),
             seen_in: Some(Arc::clone(new)),
@@ -47,17 +47,29 @@ pub fn oom_kills(old: Option<&Pod>, new: &Arc<Pod>) -> Vec<OomKill> {
     kills
 }
 
+/// A container as far as kills are concerned.
+#[derive(Clone, Copy)]
+struct Running<'a> {
+    name: &'a str,
+    requested: Option<Memory>,
+    status: Option<&'a ContainerStatus>,
+}
+
+/// The containers of a pod and its native sidecars.
+fn running(pod: &Pod) -> impl Iterator<Item = Running<'_>> {
+    let containers = pod.containers.iter().map(|Container { name, requests, status, .. }| (name, requests, status));
+    let sidecars = pod.sidecars.iter().map(|Sidecar { name, requests, status }| (name, requests, status));
+    let both = containers.chain(sidecars);
+    both.map(|(name, requests, status)| Running { name, requested: requests.memory, status: status.as_ref() })
+}
+
 /// When the container was killed, and what it requested then.
-fn ends<'a>(
-    before: Option<&'a Container>,
-    after: &'a Container,
-) -> impl Iterator<Item = (Timestamp, Option<Memory>)> + 'a {
-    let (old, new) = (before.and_then(|before| before.status.as_ref()), after.status.as_ref());
+fn ends<'a>(before: Option<Running<'a>>, after: Running<'a>) -> impl Iterator<Item = (Timestamp, Option<Memory>)> + 'a {
+    let (old, new) = (before.and_then(|before| before.status), after.status);
     let earlier = new.and_then(|new| new.last_termination.as_ref().filter(|end| ended_before(old, new, end)));
     let just_now = new.and_then(|new| just_ended(old, new));
-    let requested = |container: &Container| container.requests.memory;
-    let earlier = earlier.map(|end| (end, before.map_or_else(|| requested(after), requested)));
-    let all = earlier.into_iter().chain(just_now.map(|end| (end, requested(after))));
+    let earlier = earlier.map(|end| (end, before.unwrap_or(after).requested));
+    let all = earlier.into_iter().chain(just_now.map(|end| (end, after.requested)));
     all.filter(|(end, _)| end.reason == OOM_KILLED).filter_map(|(end, memory)| Some((end.finished_at?, memory)))
 }
 

@@ -78,6 +78,8 @@ pub struct Sidecar {
     pub name: String,
     /// What its specification requests.
     pub requests: Resources,
+    /// What the kubelet says about it; none before it says anything.
+    pub status: Option<ContainerStatus>,
 }
 
 /// What the kubelet says about a container.
@@ -119,6 +121,8 @@ impl Pod {
         let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
         let mut statuses: BTreeMap<String, v1::ContainerStatus> =
             status.container_statuses.into_iter().flatten().map(|status| (status.name.clone(), status)).collect();
+        let mut init_statuses: BTreeMap<String, v1::ContainerStatus> =
+            status.init_container_statuses.into_iter().flatten().map(|status| (status.name.clone(), status)).collect();
         let created_at = metadata.creation_timestamp.map(|time| time.0);
         let placement = keeps_placement.then(|| Arc::new(Placement::trim(created_at, &spec)));
         Self {
@@ -136,7 +140,12 @@ impl Pod {
                     Container::trim(container, status)
                 })
                 .collect(),
-            sidecars: spec.init_containers.iter().flatten().filter_map(Sidecar::trim).collect(),
+            sidecars: spec
+                .init_containers
+                .iter()
+                .flatten()
+                .filter_map(|container| Sidecar::trim(container, init_statuses.remove(&container.name)))
+                .collect(),
             requests: spec
                 .resources
                 .and_then(|resources| resources.requests)
@@ -189,10 +198,13 @@ impl Container {
 }
 
 impl Sidecar {
-    fn trim(container: &v1::Container) -> Option<Self> {
+    fn trim(container: &v1::Container, status: Option<v1::ContainerStatus>) -> Option<Self> {
         let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-        (container.restart_policy.as_deref() == Some("Always"))
-            .then(|| Self { name: container.name.clone(), requests: Resources::of(requests) })
+        (container.restart_policy.as_deref() == Some("Always")).then(|| Self {
+            name: container.name.clone(),
+            requests: Resources::of(requests),
+            status: status.map(ContainerStatus::trim),
+        })
     }
 }
 
@@ -305,10 +317,15 @@ mod tests {
             {"name": "setup", "resources": {"requests": {"cpu": "1"}}},
             {"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "10m"}}},
         ]);
+        pod["status"]["initContainerStatuses"] = json!([{
+            "name": "mesh", "restartCount": 1, "ready": true, "image": "mesh", "imageID": "",
+            "state": {"running": {}},
+        }]);
         let pod = trim(pod);
         assert_eq!(pod.init_containers, ["setup", "mesh"]);
-        let ten = Resources { cpu: Some(Cpu::from_millicores(10)), memory: None };
-        assert_eq!(pod.sidecars, [Sidecar { name: "mesh".to_owned(), requests: ten }]);
+        let requests = Resources { cpu: Some(Cpu::from_millicores(10)), memory: None };
+        let status = ContainerStatus { restart_count: 1, state: ContainerState::Running, last_termination: None };
+        assert_eq!(pod.sidecars, [Sidecar { name: "mesh".to_owned(), requests, status: Some(status) }]);
         assert_eq!(pod.requests.as_deref(), Some(&Resources { cpu: None, memory: Some(Memory::from_bytes(1 << 30)) }));
     }
 

@@ -94,6 +94,10 @@ pub struct Args {
     /// Keep no history of pods that no VPA object selects.
     #[arg(long)]
     pub memory_saver: bool,
+    /// Size native sidecars too: init containers with `restartPolicy: Always`. Set the same flag of the webhook. Upstream never sizes
+    /// them.
+    #[arg(long)]
+    pub native_sidecars: bool,
     /// How many objects are written at the same time.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub update_worker_count: u16,

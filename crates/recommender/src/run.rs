@@ -54,6 +54,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         recommender_name,
         recommender_interval,
         memory_saver,
+        native_sidecars,
         update_worker_count,
         storage,
         checkpoints_timeout,
@@ -68,7 +69,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     }
     let scope = scope(namespaces, shard)?;
     let config = sizing.config(&feature_gates)?;
-    let charge = Charge { recommender_name, memory_saver, patience: recommender_interval.0 };
+    let charge = Charge { recommender_name, memory_saver, native_sidecars, patience: recommender_interval.0 };
     let external = external.names(&history.container_name_label)?;
     let (past, predicted_from) = pasts(&history, storage, prediction.datasource)?;
     let mut state = State::new(charge.clone(), config).map_err(|error| anyhow!("--{error}"))?;

@@ -4,7 +4,7 @@
 mod checkpoints;
 mod clock;
 mod decision;
-mod fleet;
+pub(crate) mod fleet;
 mod history;
 mod kills;
 mod quality;
@@ -47,6 +47,8 @@ pub struct Charge {
     pub recommender_name: String,
     /// Whether pods that no object selects are passed over.
     pub memory_saver: bool,
+    /// Whether native sidecars are sized, as containers are.
+    pub native_sidecars: bool,
     /// How long usage of new pods may take to arrive; the interval at which it is read.
     pub patience: Duration,
 }
@@ -189,7 +191,7 @@ impl State {
 
     fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> KillCount {
         self.gone.remove(&pod.key);
-        self.fleet.apply_pod(pod_spec(pod), now);
+        self.fleet.apply_pod(pod_spec(pod, self.charge.native_sidecars), now);
         let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
         if before.is_some_and(|before| before.uid == pod.uid) {
             KillCount::default()

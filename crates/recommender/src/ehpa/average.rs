@@ -75,7 +75,7 @@ mod tests {
         check(&[&pod("new", Phase::Pending)], None, Err("no pod of the target is running"));
 
         let mut meshed = pod("meshed", Phase::Running);
-        meshed.sidecars = vec![Sidecar { name: "mesh".to_owned(), requests: cpu(100) }];
+        meshed.sidecars = vec![Sidecar { name: "mesh".to_owned(), requests: cpu(100), status: None }];
         check(&[&meshed], None, Ok("175m"));
         check(&[&meshed, &plain], None, Ok("150m"));
         check(&[&meshed], Some("mesh"), Ok("50m"));

@@ -13,6 +13,8 @@ use model::{Cpu, Labels, Memory, Sample, Selector};
 use sizing::{AutoscalerId, AutoscalerSpec, Fleet, Phase, PodSpec};
 use sources::prometheus::{ContainerSeries, KnownKeys, PodLabels};
 
+use crate::state::fleet::container_names;
+
 /// Of what usage is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
@@ -27,6 +29,8 @@ pub(crate) struct Scene {
     pub(crate) fleet: Fleet,
     pub(crate) autoscalers: Vec<(AutoscalerId, AutoscalerSpec)>,
     pub(crate) pods: Vec<Arc<Pod>>,
+    /// Whether native sidecars are sized.
+    pub(crate) native_sidecars: bool,
     /// The pods that are wanted; absent for all.
     pub(crate) wanted: Option<Selector>,
     /// Pods whose history is there already.
@@ -48,6 +52,7 @@ pub(crate) struct Rebuild {
     live: BTreeMap<String, Arc<Pod>>,
     gone: PodLabels,
     keys: KnownKeys,
+    native_sidecars: bool,
     /// Containers of live pods, and init containers, which have no history.
     containers: BTreeSet<String>,
     init_containers: BTreeSet<String>,
@@ -61,19 +66,22 @@ pub(crate) struct Rebuild {
 impl Rebuild {
     /// Begins with what is known of the pods that are gone.
     pub(crate) fn new(scene: Scene, gone: PodLabels) -> Self {
-        let Scene { mut fleet, autoscalers, pods, wanted, known } = scene;
+        let Scene { mut fleet, autoscalers, pods, native_sidecars, wanted, known } = scene;
         let mut keys = KnownKeys::default();
         for (id, spec) in autoscalers {
             spec.selector.requirements().iter().for_each(|requirement| keys.insert(requirement.key()));
             fleet.apply_autoscaler(&id, spec);
         }
         pods.iter().flat_map(|pod| pod.labels.iter()).for_each(|(key, _)| keys.insert(key));
-        let containers = pods.iter().flat_map(|pod| pod.containers.iter().map(|container| container.name.clone()));
-        let containers = containers.collect();
-        let init_containers = pods.iter().flat_map(|pod| pod.init_containers.iter().cloned()).collect();
+        let (mut containers, mut init_containers) = (BTreeSet::new(), BTreeSet::new());
+        for pod in &pods {
+            let (own, own_init) = container_names(pod, native_sidecars);
+            containers.extend(own);
+            init_containers.extend(own_init);
+        }
         let live = pods.into_iter().map(|pod| (pod.key.name.clone(), pod)).collect();
         let (pods, outcome) = (HashMap::new(), Outcome::default());
-        Self { fleet, live, gone, keys, containers, init_containers, wanted, known, pods, outcome }
+        Self { fleet, live, gone, keys, native_sidecars, containers, init_containers, wanted, known, pods, outcome }
     }
 
     /// Adds usage of one container: later than what was added of it before.
@@ -127,7 +135,7 @@ impl Rebuild {
     /// Of pods that are gone it is not known which containers were init containers; the live ones tell.
     fn has_history(&self, pod: &str, container: &str) -> bool {
         match self.live.get(pod) {
-            Some(pod) => pod.containers.iter().any(|known| known.name == container),
+            Some(pod) => container_names(pod, self.native_sidecars).0.iter().any(|known| known == container),
             None => self.containers.contains(container) || !self.init_containers.contains(container),
         }
     }

@@ -109,7 +109,12 @@ mod tests {
     use crate::state::Charge;
 
     fn known() -> Shared {
-        let charge = Charge { recommender_name: String::new(), memory_saver: false, patience: Duration::from_secs(1) };
+        let charge = Charge {
+            recommender_name: String::new(),
+            memory_saver: false,
+            native_sidecars: false,
+            patience: Duration::from_secs(1),
+        };
         Shared::new(State::new(charge, Config::default()).expect("defaults are valid"))
     }
 

@@ -27,7 +27,16 @@ pub(super) fn spec(autoscaler: &Autoscaler, target: &Target, sizing: Option<Sizi
     }
 }
 
-pub(super) fn pod_spec(pod: &Pod) -> PodSpec {
+/// The names of the containers that are sized, and of the init containers that are not.
+pub(crate) fn container_names(pod: &Pod, native_sidecars: bool) -> (Vec<String>, Vec<String>) {
+    let is_sized = |name: &String| native_sidecars && pod.sidecars.iter().any(|sidecar| sidecar.name == *name);
+    let (sidecars, init_containers): (Vec<String>, _) = pod.init_containers.iter().cloned().partition(is_sized);
+    let containers = pod.containers.iter().map(|container| container.name.clone());
+    (containers.chain(sidecars).collect(), init_containers)
+}
+
+pub(super) fn pod_spec(pod: &Pod, native_sidecars: bool) -> PodSpec {
+    let (containers, init_containers) = container_names(pod, native_sidecars);
     PodSpec {
         namespace: pod.key.namespace.clone(),
         name: pod.key.name.clone(),
@@ -39,7 +48,7 @@ pub(super) fn pod_spec(pod: &Pod) -> PodSpec {
             Phase::Failed => sizing::Phase::Failed,
             Phase::Unknown => sizing::Phase::Unknown,
         },
-        containers: pod.containers.iter().map(|container| container.name.clone()).collect(),
-        init_containers: pod.init_containers.clone(),
+        containers,
+        init_containers,
     }
 }

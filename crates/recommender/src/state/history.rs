@@ -40,6 +40,7 @@ impl State {
                 .collect(),
             pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
             wanted: gap.selector.clone(),
+            native_sidecars: self.charge.native_sidecars,
             known: self.history.as_ref().map(|history| history.known(gap)).unwrap_or_default(),
         }
     }

@@ -9,6 +9,7 @@ mod kills;
 mod quality;
 mod schedulable;
 mod shop;
+mod sidecars;
 mod targets;
 
 use std::sync::Arc;

@@ -60,7 +60,12 @@ fn pass(teller: &mut Teller) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_that_is_right_before_its_turn_is_not_written() {
     let (written, answers) = (Written::default(), Arc::new(Semaphore::new(0)));
-    let charge = Charge { recommender_name: "default".to_owned(), memory_saver: false, patience: Duration::ZERO };
+    let charge = Charge {
+        recommender_name: "default".to_owned(),
+        memory_saver: false,
+        native_sidecars: false,
+        patience: Duration::ZERO,
+    };
     let mut view = cluster();
     let mut state = State::new(charge, Config::default()).expect("defaults are valid");
     state.load_autoscalers(&view);

@@ -31,8 +31,12 @@ pub(super) fn autoscaler(name: &str, deployment: &str, uid: &str, recommender: O
 
 impl Cluster {
     pub(super) fn new(recommender: &str, memory_saver: bool) -> Self {
-        let charge =
-            Charge { recommender_name: recommender.to_owned(), memory_saver, patience: Duration::from_mins(1) };
+        let charge = Charge {
+            recommender_name: recommender.to_owned(),
+            memory_saver,
+            native_sidecars: false,
+            patience: Duration::from_mins(1),
+        };
         let state = State::new(charge, Config::default()).expect("defaults are valid");
         Self { view: View::default(), state }
     }
