@@ -357,12 +357,20 @@ fn no_manifest_lets_the_api_server_skip_the_verification_of_certificates() -> Re
 }
 
 #[test]
-fn no_pod_gets_the_environment_variables_of_services() -> Result<()> {
-    // Those of a Service called plimsoll-webhook would look like the webhook's flags.
-    for program in ["adapter", "recommender/workload", "updater", "webhook"] {
-        for object in objects_in(&base().join(program).join("deployment.yaml"))? {
-            ensure!(object["spec"]["template"]["spec"]["enableServiceLinks"] == false, "{program}");
-        }
+fn services_set_no_variables_in_our_pods() -> Result<()> {
+    for file in ["adapter", "recommender/workload", "updater", "webhook"] {
+        let objects = objects_in(&base().join(file).join("deployment.yaml"))?;
+        let [deployment] = &objects[..] else { anyhow::bail!("{file} has {} objects", objects.len()) };
+        ensure!(deployment["spec"]["template"]["spec"]["enableServiceLinks"] == false, "{file}");
+    }
+    Ok(())
+}
+
+#[test]
+fn both_components_of_prometheus_have_one_address() -> Result<()> {
+    for component in ["prometheus", "rules"] {
+        let file = e2e::repository().join("deploy/components").join(component).join("kustomization.yaml");
+        ensure!(fs::read_to_string(&file)?.contains("value: http://prometheus.monitoring.svc:9090\n"), "{component}");
     }
     Ok(())
 }

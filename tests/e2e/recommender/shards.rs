@@ -1,7 +1,7 @@
 //! Two shards with a stand-by each: together they do the work of one recommender, one reader follows both, and what happens
 //! to the leader of one does not touch the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use api::checkpoint::{VerticalPodAutoscalerCheckpoint, object_name};
 use e2e::deployed::{deploy, leader_of, metric, recovered};
 use e2e::{FEED_SERVER, another, eventually, feed_certificates, kubectl_in};
 use feed::{Following, Reader};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -94,11 +95,27 @@ async fn reader_client(sandbox: &Sandbox) -> Result<Client> {
     Ok(Client::try_from(Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?)?)
 }
 
+/// The number of shards that every program that reads the feed is told.
+async fn readers_shards(client: &Client) -> Result<u16> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), "plimsoll-system");
+    let mut told = BTreeSet::new();
+    for reader in ["plimsoll-updater", "plimsoll-webhook"] {
+        let template = deployments.get(reader).await?.spec.template;
+        let containers = template.spec.context("a pod")?.containers;
+        let args = containers.into_iter().flat_map(|container| container.args.unwrap_or_default());
+        let shards = args.filter_map(|arg| arg.strip_prefix("--feed-shards=").map(str::to_owned)).collect::<Vec<_>>();
+        told.insert(shards);
+    }
+    let all = told.into_iter().collect::<Vec<_>>();
+    ensure!(all == [["2"]], "readers follow {all:?}");
+    Ok(2)
+}
+
 /// Starts to read the feeds of both shards.
 async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Following>> {
     let config = feed_certificates(client).await?;
     let leases: Api<Lease> = Api::namespaced(reader_client(sandbox).await?, "kube-system");
-    let (leaders, finding) = follow_shards(&leases, LEASE, 2);
+    let (leaders, finding) = follow_shards(&leases, LEASE, readers_shards(client).await?);
     tokio::spawn(finding);
     let tls: feed::client::CurrentTls = Arc::new(move || Arc::clone(&config));
     let (following, reading) = Reader { leaders, tls, server_name: ServerName::try_from(FEED_SERVER)? }.follow();
