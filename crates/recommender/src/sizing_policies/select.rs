@@ -46,7 +46,7 @@ pub(super) fn select<'a>(usable: &'a [Usable<'a>], namespaces: &Table<Namespace>
                 let known = namespaces.get(&namespace.to_owned()).map(AsRef::as_ref);
                 ranked.iter().copied().filter(|usable| usable.reaches(namespace, known)).collect()
             });
-            let mut selecting = holding.iter().filter(|usable| usable.selects(kind, &controller.labels));
+            let mut selecting = holding.iter().filter(|usable| usable.selects(kind, namespace, &controller.labels));
             if let Some(first) = selecting.next() {
                 let overridden = selecting.map(|usable| usable.policy).collect();
                 let claim = Claim { kind, key: &controller.key, policy: first.policy, overridden };

@@ -14,7 +14,7 @@ use super::wanted;
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// Where the cluster's own workloads are.
 const SYSTEM_NAMESPACE: &str = "kube-system";
-/// Label and value of the suite's own namespace.
+/// Label and value of the suite's own namespace and workloads.
 const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "plimsoll");
 
 /// A policy that can be used.
@@ -80,8 +80,17 @@ impl<'a> Usable<'a> {
     }
 
     /// Whether it selects a workload that has these labels.
-    pub(super) fn selects(&self, kind: WellKnown, labels: &model::Labels) -> bool {
-        self.means(kind) && self.workloads.matches(labels)
+    pub(super) fn selects(&self, kind: WellKnown, namespace: &str, labels: &model::Labels) -> bool {
+        self.means(kind) && self.workloads.matches(labels) && !self.leaves_out(namespace, labels)
+    }
+
+    /// Whether the workload is the suite's own, which a policy of the cluster means only where it names the namespace. The namespace has the
+    /// suite's label only where our manifest made it; the workloads always have.
+    fn leaves_out(&self, namespace: &str, labels: &model::Labels) -> bool {
+        match &self.namespaces {
+            Namespaces::Own => false,
+            Namespaces::With(selector) => labels.get(PART_OF.0) == Some(PART_OF.1) && !names(selector, namespace),
+        }
     }
 }
 

@@ -146,6 +146,17 @@ fn a_policy_of_the_cluster_reaches_the_namespaces_that_it_selects() {
 }
 
 #[test]
+fn the_suites_own_workloads_are_left_out_in_a_namespace_without_its_label_too() {
+    let own = ("app.kubernetes.io/part-of", "plimsoll");
+    let world = |policy: Policy| World::new().has(policy).workload("shop", "updater", &[own]);
+    check(&world(cluster_policy("all", &[])), &["all: 0 0 0 0"]);
+    let created = "create shop/plimsoll-deployment-updater for all";
+    check(&world(cluster_policy("all", &[("kubernetes.io/metadata.name", "shop")])), &[created, "all: 1 0 0 0"]);
+    let of_the_namespace = Policy { spec: SizingPolicySpec::default(), ..policy("all") };
+    check(&world(of_the_namespace), &[created, "all: 1 0 0 0"]);
+}
+
+#[test]
 fn a_policy_is_its_recommenders_business() {
     let mut frugal = policy("web");
     frugal.spec.recommender = "frugal".to_owned();
