@@ -277,7 +277,9 @@ mod tests {
         let spec =
             VerticalPodAutoscalerCheckpointSpec { vpa_object_name: "a".to_owned(), container_name: "b-c".to_owned() };
         let status = VerticalPodAutoscalerCheckpointStatus { total_samples_count: 7, ..Default::default() };
-        let outcome = writer.write(&ObjectKey::new("shop", "a-b-c"), how, spec, status, &Leading::alone()).await;
+        let outcome = writer
+            .write(&ObjectKey::new("shop", "a-b-c"), how, spec, status, &Leading::alone(jiff::Timestamp::UNIX_EPOCH))
+            .await;
         let count = server.0.lock().expect("whole")["status"]["totalSamplesCount"].clone();
         (outcome, count)
     }

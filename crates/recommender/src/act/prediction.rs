@@ -83,7 +83,7 @@ mod tests {
             async move { Ok::<_, Infallible>(Response::new(kube::client::Body::from(object.as_bytes().to_vec()))) }
         });
         let writer = Writer::new(Client::new(service, "default"));
-        let (key, leading) = (ObjectKey::new("shop", "web"), Leading::alone());
+        let (key, leading) = (ObjectKey::new("shop", "web"), Leading::alone(jiff::Timestamp::UNIX_EPOCH));
         for (is_sent, count) in [(true, 1), (false, 1)] {
             let sent = writer.say(&key, "u1", &TimeSeriesPredictionStatus::default(), &leading).await;
             assert_eq!((sent.expect("answered"), requests.load(Ordering::Relaxed)), (is_sent, count));

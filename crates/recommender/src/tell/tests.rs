@@ -72,7 +72,7 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
     state.load_pods(&view, at(0));
     let shared = Shared::new(state);
     let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
-    let leading = Leading::alone();
+    let leading = Leading::alone(Timestamp::UNIX_EPOCH);
     let queue = Writes::new(Writer::new(client(&written, &answers), metrics.clone()), 1, leading.clone());
     let mut teller = Teller::new(shared.clone(), None, queue, metrics, leading);
     pass(&mut teller);

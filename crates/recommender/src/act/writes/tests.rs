@@ -63,7 +63,8 @@ fn decision(name: &str) -> Arc<Decision> {
 async fn write(names: &[String], workers: usize) -> (BTreeMap<&'static str, usize>, BTreeMap<String, Value>) {
     let patches = Patches::default();
     let metrics = Metrics::register(&Registry::new(), Vec::new()).expect("valid names");
-    let mut writes = Writes::new(Writer::new(client(&patches), metrics), workers, Leading::alone(Timestamp::UNIX_EPOCH));
+    let mut writes =
+        Writes::new(Writer::new(client(&patches), metrics), workers, Leading::alone(Timestamp::UNIX_EPOCH));
     for name in names {
         writes.put(decision(name), Lane::Ordinary);
     }
