@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use model::{Labels, ParseSelectorError, Selector};
@@ -96,7 +96,7 @@ pub struct Controller {
     pub selector: Result<Selector, ParseSelectorError>,
     /// The controller that made it.
     pub owner: Option<Owner>,
-    /// How many pods it is configured to have; none where its kind does not say.
+    /// How many pods it should have now; none where its kind does not say.
     pub replicas: Option<i32>,
 }
 
@@ -152,8 +152,9 @@ impl From<DaemonSet> for Controller {
 
 impl From<Job> for Controller {
     fn from(object: Job) -> Self {
-        let spec = object.spec.unwrap_or_default();
-        Self::new(object.metadata, of_selector(spec.selector), spec.parallelism)
+        let (spec, status) = (object.spec.unwrap_or_default(), object.status.unwrap_or_default());
+        let replicas = wanted(&spec, status.succeeded.unwrap_or(0));
+        Self::new(object.metadata, of_selector(spec.selector), replicas)
     }
 }
 
@@ -170,6 +171,18 @@ impl From<ReplicationController> for Controller {
         let spec = object.spec.unwrap_or_default();
         Self::new(object.metadata, Ok(of_labels(spec.selector)), Some(spec.replicas.unwrap_or(1)))
     }
+}
+
+/// The number of pods that a Job keeps active. Without `completions` it replaces none once one succeeded, and what it had then is
+/// not known here: `parallelism` is the most that it can be.
+///
+/// Source: `manageJob` in `pkg/controller/job/job_controller.go` of Kubernetes.
+fn wanted(spec: &JobSpec, succeeded: i32) -> Option<i32> {
+    if spec.suspend == Some(true) {
+        return Some(0);
+    }
+    let left = spec.completions.map_or(i32::MAX, |completions| completions.saturating_sub(succeeded).max(0));
+    spec.parallelism.map(|parallelism| parallelism.min(left))
 }
 
 /// No selector selects nothing; an empty one selects everything.
@@ -227,6 +240,24 @@ mod tests {
         check::<Job>(&json!({"selector": selector, "template": template, "parallelism": 5}), &web, Some(5));
         let schedule = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}});
         check::<CronJob>(&schedule, &web, None);
+    }
+
+    #[test]
+    fn a_job_wants_as_many_pods_at_a_time_as_still_have_to_succeed() {
+        let check = |spec: &Value, succeeded: i32, expected: i32| {
+            let mut spec = spec.clone();
+            spec["template"] = json!({});
+            let object = json!({"metadata": {}, "spec": spec, "status": {"succeeded": succeeded}});
+            let job: Job = serde_json::from_value(object).expect("a Job");
+            assert_eq!(Controller::from(job).replicas, Some(expected), "{spec}, {succeeded} succeeded");
+        };
+        check(&json!({"parallelism": 1, "completions": 1}), 0, 1);
+        check(&json!({"parallelism": 10, "completions": 100}), 0, 10);
+        check(&json!({"parallelism": 10, "completions": 100}), 97, 3);
+        check(&json!({"parallelism": 10, "completions": 5}), 0, 5);
+        check(&json!({"parallelism": 10, "completions": 5}), 6, 0);
+        check(&json!({"parallelism": 10}), 3, 10);
+        check(&json!({"parallelism": 10, "suspend": true}), 0, 0);
     }
 
     #[test]

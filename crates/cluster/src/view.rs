@@ -127,6 +127,11 @@ impl View {
         self.scales.get(key).map(|read| &read.scale)
     }
 
+    /// Stores the answer of a scale subresource. Returns whether it differs from the one before.
+    pub fn apply_scale(&mut self, key: ScaleKey, scale: Scale) -> bool {
+        self.scales.apply(Arc::new(ReadScale { key, scale })).is_some()
+    }
+
     /// The pods of one namespace that are not Pending.
     pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
         self.pods.starting_at(ObjectKey::new(namespace, "")).take_while(move |pod| pod.key.namespace == namespace)

@@ -3,7 +3,7 @@
 //!
 //! * `matching.rs`: which pods are under which autoscaler
 //! * `priority.rs`, `requirements.rs`, `observed.rs`: which of them want another size, and how badly
-//! * `group.rs`, `budgets.rs`: how many may be away at a time
+//! * `group.rs`, `strength.rs`, `budgets.rs`: how many may be away at a time
 //! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is resized where it runs
 //! * `boost.rs`, `revert.rs`: CPU to start with, and memory that was taken too much of
 //! * `hold.rs`, `window.rs`, `settling.rs`: when pods are left alone
@@ -34,6 +34,7 @@ mod revert;
 mod settings;
 mod settling;
 mod size;
+mod strength;
 #[cfg(test)]
 mod tests;
 mod turn;

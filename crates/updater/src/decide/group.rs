@@ -4,7 +4,10 @@
 //! Two rules, and both must hold. Upstream's goes by pods that run: more than `configured - tolerance` of them, less those
 //! already taken, where `tolerance` is the tolerated share of `configured`, rounded down; a whole group that tolerates none may
 //! lose one. Ours goes by pods that serve: a pod that is ready is not taken when fewer than that would be left, so that one
-//! that was taken counts until its replacement is ready, whoever took it. Source: upstream
+//! that was taken counts until its replacement is ready, whoever took it.
+//!
+//! Pods beyond those configured are no spares. Either their controller is about to delete them, and which ones is not known, or
+//! `configured` is out of date. So our rule counts as if the surplus were gone, whichever pods go. Source: upstream
 //! `pkg/updater/restriction/pods_restriction_factory.go` and `pods_eviction_restriction.go`.
 
 use super::settings::Settings;
@@ -47,6 +50,9 @@ pub(super) struct Group {
     pub(super) serving: i64,
     /// Whether there are so few that only resizes are allowed that disrupt nothing.
     pub(super) below_min_replicas: bool,
+    /// Pods beyond those configured that there were at most, since there have been more than that: those that went since count as
+    /// lost.
+    surplus: i64,
     /// Running pods that were taken and still count as running.
     taken: i64,
     /// Those of them that served.
@@ -59,10 +65,12 @@ pub(super) fn required_replicas(of_autoscaler: Option<i32>, settings: &Settings)
 }
 
 impl Group {
-    /// The group of these pods. Those that were evicted and are still seen count as gone.
+    /// The group of these pods. Those that were evicted and are still seen count as gone. `most` is the largest number of live
+    /// pods since there have been more than `configured`.
     pub(super) fn new(
         standings: impl IntoIterator<Item = Standing>,
         configured: i64,
+        most: i64,
         required: i64,
         tolerance: f64,
     ) -> Self {
@@ -83,6 +91,7 @@ impl Group {
             running,
             serving,
             below_min_replicas: pending + running < required,
+            surplus: (most - configured).max(0),
             taken: 0,
             taken_serving: 0,
         }
@@ -105,7 +114,7 @@ impl Group {
 
     /// Our rule: whether enough pods serve when one more does not.
     fn one_less_may_serve(&self) -> bool {
-        let away = self.configured - (self.serving - self.taken_serving - 1);
+        let away = self.configured - (self.serving - self.surplus - self.taken_serving - 1);
         away <= self.tolerance.max(1)
     }
 
@@ -130,7 +139,7 @@ mod tests {
     fn check(pods: &[(usize, Standing)], configured: i64, expected: usize) {
         let pods: Vec<Standing> =
             pods.iter().flat_map(|(count, standing)| std::iter::repeat_n(*standing, *count)).collect();
-        let mut group = Group::new(pods.iter().copied(), configured, 1, 0.5);
+        let mut group = Group::new(pods.iter().copied(), configured, pods.len() as i64, 1, 0.5);
         let mut evicted = 0;
         for pod in &pods {
             if group.allows(Disruption::Eviction, *pod) {
@@ -158,10 +167,19 @@ mod tests {
     }
 
     #[test]
+    fn pods_beyond_those_wanted_are_no_spares() {
+        check(&[(10, UP)], 4, 2);
+        check(&[(10, UP)], 5, 2);
+        check(&[(2, DOWN), (8, UP)], 5, 2);
+        check(&[(6, DOWN), (4, UP)], 5, 6);
+        check(&[(3, UP)], 1, 1);
+    }
+
+    #[test]
     fn a_replacement_counts_once_it_is_ready() {
         check(&[(5, DOWN), (5, UP)], 10, 5);
         check(&[(5, UP), (5, DOWN)], 10, 5);
-        let mut group = Group::new([DOWN, UP, UP, UP], 4, 1, 0.5);
+        let mut group = Group::new([DOWN, UP, UP, UP], 4, 4, 1, 0.5);
         assert!(group.allows(Disruption::Eviction, UP));
         group.take(Disruption::Eviction, UP);
         assert!(!group.allows(Disruption::Eviction, UP), "two of four are away");
@@ -172,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_small_group_is_left_alone() {
-        let group = Group::new([UP], 1, 2, 0.5);
+        let group = Group::new([UP], 1, 1, 2, 0.5);
         assert!(group.below_min_replicas);
         assert!(!group.allows(Disruption::Eviction, UP) && group.allows(Disruption::Resize, UP));
     }
@@ -195,13 +213,18 @@ mod tests {
         #[test]
         fn never_more_are_away_than_are_tolerated(
             pods in proptest::collection::vec((standing(), disruption()), 0..20),
-            configured in 0i64..20,
+            configured in 1i64..20,
+            lost in 0i64..5,
             required in 0i64..6,
             tolerance in prop_oneof![Just(0.0), Just(0.5), 0.0f64..=1.0],
         ) {
-            let mut group = Group::new(pods.iter().map(|(standing, _)| *standing), configured, required, tolerance);
+            let most = pods.len() as i64 + lost;
+            let standings = pods.iter().map(|(standing, _)| *standing);
+            let mut group = Group::new(standings, configured, most, required, tolerance);
             let (mut running, mut serving) = (group.running, group.serving);
             let allowed = ((configured as f64 * tolerance) as i64).max(1);
+            // Whichever pods of the surplus their controller deletes.
+            let at_least = configured.max(most) - allowed;
             for (standing, disruption) in pods.iter().copied() {
                 if !group.allows(disruption, standing) {
                     continue;
@@ -213,7 +236,7 @@ mod tests {
                 if disruption != Disruption::Resize {
                     prop_assert!(pods.len() as i64 >= required);
                     serving -= i64::from(serves);
-                    prop_assert!(!serves || serving >= configured - allowed, "{serving} of {configured} serve");
+                    prop_assert!(!serves || serving >= at_least, "{serving} of {most} serve, {configured} are wanted");
                 }
             }
         }

@@ -3,18 +3,23 @@
 //! Pods find their autoscaler by the target's name, not by trying all: the effort grows with the number of pods and of
 //! autoscalers, not with their product. Source: upstream `pkg/utils/vpa/api.go` (`GetControllingVPAForPod`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use cluster::{Autoscaler, Owner, Pod, View, target};
 use model::{Selector, Workload};
+
+use super::strength::{OwnerName, Strength};
 
 /// An autoscaler with its live pods.
 #[derive(Debug)]
 pub(super) struct Matched<'a> {
     /// The autoscaler.
-    pub(super) autoscaler: &'a Autoscaler,
+    pub(super) autoscaler: &'a Arc<Autoscaler>,
     /// Pods that are bound to a node and are not being deleted, by name.
-    pub(super) pods: Vec<&'a Pod>,
+    pub(super) pods: Vec<&'a Arc<Pod>>,
+    /// How many pods each group should have, by owner; a group is left alone where that is not known.
+    pub(super) strengths: BTreeMap<OwnerName<'a>, Strength>,
 }
 
 /// Namespace, kind and name.
@@ -27,7 +32,9 @@ pub(super) fn matched(view: &View, counts: impl Fn(&Autoscaler) -> bool) -> Vec<
         .iter()
         .filter(|autoscaler| counts(autoscaler))
         .filter_map(|autoscaler| match target::resolve(view, &autoscaler.target()) {
-            target::Resolution::Pods(selector) => Some((Matched { autoscaler, pods: Vec::new() }, selector)),
+            target::Resolution::Pods(selector) => {
+                Some((Matched { autoscaler, pods: Vec::new(), strengths: BTreeMap::new() }, selector))
+            }
             target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
         })
         .collect();

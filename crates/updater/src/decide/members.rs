@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use api::vpa::VerticalPodAutoscalerSpec;
-use cluster::{ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey, View, WellKnown};
-use model::WorkloadRef;
+use cluster::{Phase, Pod, Running};
 
 use super::group::{Disruption, Group, Standing, required_replicas};
 use super::matching::Matched;
 use super::memory::{Memory, Pending};
 use super::settings::Settings;
 use super::size::sized;
+use super::strength::{OwnerName, Strength, owner_name};
 
 /// A pod of an autoscaler.
 #[derive(Clone)]
@@ -36,23 +36,28 @@ pub(super) type KeepsSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
 /// The pods of one autoscaler.
 pub(super) fn members<'a>(
     matched: &Matched<'a>,
-    view: &View,
     memory: &Memory,
     settings: &Settings,
     keeps_small: &KeepsSmall,
 ) -> Members<'a> {
-    let mut by_owner: BTreeMap<Option<(&str, &str)>, Vec<Member>> = BTreeMap::new();
+    let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
     for pod in matched.pods.iter().copied() {
         let Some(running) = pod.running.as_deref() else { continue };
         let pending = memory.pending(&pod.uid);
         let standing = standing(pod, running, pending);
-        let owner = pod.owner.as_ref().map(|owner| (owner.kind.as_str(), owner.name.as_str()));
-        by_owner.entry(owner).or_default().push(Member { pod, running, standing, group: None, pending });
+        by_owner.entry(owner_name(pod.owner.as_ref())).or_default().push(Member {
+            pod,
+            running,
+            standing,
+            group: None,
+            pending,
+        });
     }
     let spec = &matched.autoscaler.object.spec;
     let mut all = Members { groups: Vec::new(), members: Vec::with_capacity(matched.pods.len()) };
-    for mut members in by_owner.into_values() {
-        if let Some(group) = group(&members, view, spec, settings, keeps_small) {
+    for (owner, mut members) in by_owner {
+        let strength = matched.strengths.get(&owner).copied();
+        if let Some(group) = strength.and_then(|strength| group(&members, strength, spec, settings, keeps_small)) {
             let index = all.groups.len();
             all.groups.push(group);
             for member in &mut members {
@@ -67,18 +72,16 @@ pub(super) fn members<'a>(
 /// The group as numbers, unless it is left alone.
 fn group(
     members: &[Member],
-    view: &View,
+    Strength { configured, most }: Strength,
     spec: &VerticalPodAutoscalerSpec,
     settings: &Settings,
     keeps_small: &KeepsSmall,
 ) -> Option<Group> {
     let evicted = |member: &Member| member.pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
     let present: Vec<&Member> = members.iter().filter(|member| !evicted(member)).collect();
-    let first = members.first()?;
-    let configured = configured(view, &first.pod.key.namespace, first.pod.owner.as_ref(), present.len() as i64)?;
     let required = required_replicas(spec.update_policy.as_ref().and_then(|policy| policy.min_replicas), settings);
     let standings = present.iter().map(|member| member.standing);
-    let mut group = Group::new(standings, configured, required, settings.eviction_tolerance);
+    let mut group = Group::new(standings, configured, most, required, settings.eviction_tolerance);
     if group.below_min_replicas && !keeps_small(members) {
         return None;
     }
@@ -86,30 +89,6 @@ fn group(
         group.take(Disruption::Resize, member.standing);
     }
     Some(group)
-}
-
-/// How many pods the owner should have; none if nobody can say, and then its pods are left alone.
-///
-/// Upstream takes 0 for owners that are not well known, and with that no care at all; here their scale subresource says it.
-fn configured(view: &View, namespace: &str, owner: Option<&Owner>, live: i64) -> Option<i64> {
-    let owner = owner?;
-    let replicas = match WellKnown::of_kind(&owner.kind) {
-        Some(WellKnown::Job) => return Some(live),
-        Some(kind) => view.controller(kind, &ObjectKey::new(namespace, &owner.name))?.replicas?,
-        None => {
-            let workload = WorkloadRef {
-                api_version: owner.api_version.clone(),
-                kind: owner.kind.clone(),
-                namespace: namespace.to_owned(),
-                name: owner.name.clone(),
-            };
-            match view.scale(&ScaleKey::of(&workload).ok()?)? {
-                Scale::Found { replicas, .. } => (*replicas)?,
-                Scale::NotFound { .. } | Scale::Failed { .. } => return None,
-            }
-        }
-    };
-    (replicas > 0).then_some(i64::from(replicas))
 }
 
 /// What a pod does now. While a container of it is being restarted, or is about to be, it does not serve.

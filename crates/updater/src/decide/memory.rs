@@ -19,6 +19,7 @@ use super::moment::Moment;
 use super::priority;
 use super::resizing::Resizing;
 use super::settling::Settling;
+use super::strength::Surpluses;
 
 /// After how long without an answer an act is taken not to have happened, when the pod is still there.
 const UNKNOWN_SETTLES: Duration = Duration::from_mins(2);
@@ -62,6 +63,8 @@ pub struct Memory {
     pub(super) windows: Windows,
     /// What changed a short time ago.
     pub(super) settling: Settling,
+    /// Groups with more live pods than they should have.
+    pub(super) surpluses: Surpluses,
 }
 
 /// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began were made while it stood.
@@ -263,6 +266,7 @@ impl Memory {
             evicted: std::mem::take(&mut self.evicted),
             windows: std::mem::take(&mut self.windows).next(),
             settling: std::mem::take(&mut self.settling),
+            surpluses: std::mem::take(&mut self.surpluses),
             ..Self::default()
         };
         for (pod, running) in live {

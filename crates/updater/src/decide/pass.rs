@@ -26,12 +26,13 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
     if scene.halt.is_some() {
         return Plan::default();
     }
-    let all = matched(scene.view, |autoscaler| {
+    let mut all = matched(scene.view, |autoscaler| {
         let spec = &autoscaler.object.spec;
         let mode = spec.effective_update_mode();
         let changes_pods = !matches!(mode, EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial);
         changes_pods || (settings.startup_boost && boost::is_asked_for(spec))
     });
+    memory.surpluses.note(&mut all, scene.view, now);
     // Even where nothing is to be done, so that what is known of windows is kept.
     let windows = &mut memory.windows;
     let holds = all.iter().map(|Matched { autoscaler, .. }| {

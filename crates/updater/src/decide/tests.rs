@@ -5,6 +5,7 @@ mod in_place;
 mod oom;
 mod settling;
 mod sidecars;
+mod losses;
 mod vectors;
 mod world;
 

@@ -243,7 +243,7 @@ fn of<'a>(context: Context<'a>, matched: &Matched<'a>, mode: EffectiveUpdateMode
     let in_place = matches!(mode, EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate);
     let skips = in_place && context.settings.in_place_skips_budget;
     let keeps_small = move |members: &[Member]| skips || members.iter().any(|member| boost::is_boosted(member.running));
-    members(matched, context.scene.view, context.memory, context.settings, &keeps_small)
+    members(matched, context.memory, context.settings, &keeps_small)
 }
 
 /// What is recommended: what was heard last, else what the object says.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, View, WellKnown};
+use cluster::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
 use super::super::act::SkipReason;
@@ -55,7 +56,56 @@ impl World {
         self.autoscaler(name, update_policy);
     }
 
+    /// Changes `replicas` of the `ReplicaSet` of a Deployment.
+    pub(super) fn scale(&mut self, name: &str, replicas: i32) {
+        let sets = self.view.controllers_mut(WellKnown::ReplicaSet);
+        let mut set = sets.get(&ObjectKey::new("shop", name)).expect("it is there").as_ref().clone();
+        set.replicas = Some(replicas);
+        sets.apply(Arc::new(set));
+    }
+
+    /// A `CloneSet` whose scale subresource was read when it asked for so many pods; without the pods.
+    pub(super) fn clone_set(&mut self, name: &str, replicas: i32) {
+        self.read_scale(name, replicas);
+        self.autoscaler_of("apps.kruise.io/v1alpha1", "CloneSet", name, &json!({}));
+    }
+
+    /// Reads the scale subresource of a `CloneSet` again.
+    pub(super) fn read_scale(&mut self, name: &str, replicas: i32) {
+        let [group, kind, namespace, name] = ["apps.kruise.io", "CloneSet", "shop", name].map(str::to_owned);
+        let scale = Scale::Found { selector: format!("app={name}"), owner: None, replicas: Some(replicas) };
+        self.view.apply_scale(ScaleKey { group, kind, namespace, name }, scale);
+    }
+
+    /// A Job with this specification and so many pods that succeeded; without the pods.
+    pub(super) fn job(&mut self, name: &str, spec: &Value, succeeded: i32) {
+        let mut spec = spec.clone();
+        spec["selector"] = json!({"matchLabels": {"app": name}});
+        spec["template"] = json!({});
+        let object = json!({
+            "metadata": {"namespace": "shop", "name": name}, "spec": spec, "status": {"succeeded": succeeded},
+        });
+        let job: Job = serde_json::from_value(object).expect("a Job");
+        self.view.controllers_mut(WellKnown::Job).apply(Arc::new(Controller::from(job)));
+        self.autoscaler_of("batch/v1", "Job", name, &json!({}));
+    }
+
+    /// Pods of an owner of another kind than `ReplicaSet`, numbered from `numbers`.
+    pub(super) fn pods_of(&mut self, kind: &str, app: &str, numbers: std::ops::Range<usize>) {
+        for number in numbers {
+            self.pod_with(app, &format!("{app}-{number}"), &json!({}), |pod| {
+                let api_version = if kind == "Job" { "batch/v1" } else { "apps.kruise.io/v1alpha1" };
+                pod["metadata"]["ownerReferences"][0]["kind"] = json!(kind);
+                pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!(api_version);
+            });
+        }
+    }
+
     pub(super) fn autoscaler(&mut self, name: &str, update_policy: &Value) {
+        self.autoscaler_of("apps/v1", "Deployment", name, update_policy);
+    }
+
+    fn autoscaler_of(&mut self, api_version: &str, kind: &str, name: &str, update_policy: &Value) {
         let cpu = json!({"cpu": "1", "memory": "100Mi"});
         let recommended =
             json!({"containerName": "app", "target": cpu, "lowerBound": {"cpu": "900m"}, "upperBound": cpu});
@@ -63,7 +113,7 @@ impl World {
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
             "metadata": {"namespace": self.namespace, "name": name, "uid": format!("uid-{name}")},
             "spec": {
-                "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+                "targetRef": {"apiVersion": api_version, "kind": kind, "name": name},
                 "updatePolicy": update_policy,
             },
             "status": {"recommendation": {"containerRecommendations": [recommended]}},

@@ -99,7 +99,9 @@ impl Case {
         }
         let group = |(owner, standings): (OwnerName, Vec<Standing>)| {
             let configured = self.configured(&owner, standings.len() as i64)?;
-            let group = Group::new(standings, configured, required, self.eviction_tolerance);
+            // Upstream knows no number for owners of other kinds; here those are left alone unless their scale says it.
+            let most = if configured > 0 { standings.len() as i64 } else { 0 };
+            let group = Group::new(standings, configured, most, required, self.eviction_tolerance);
             (keeps_small || !group.below_min_replicas).then_some((owner, group))
         };
         by_owner.into_iter().filter_map(group).collect()
@@ -110,8 +112,17 @@ fn decision(answer: InPlace) -> String {
     format!("InPlace{answer:?}")
 }
 
+/// Whether a step differs from upstream's on purpose: upstream takes live pods beyond those configured for spares, and evicts them all in
+/// addition to what it tolerates. Here they are left to their controller.
+fn is_surplus_kept(found: &Step, upstream: &Step, group: Option<&Group>) -> bool {
+    let has_surplus = group.is_some_and(|group| group.running + group.pending > group.configured);
+    let is_kept = upstream.evicted && found.can_evict == Some(false) && !found.evicted;
+    has_surplus && is_kept && (&found.decision, found.resized) == (&upstream.decision, upstream.resized)
+}
+
 #[test]
 fn vectors_disruption() {
+    let mut surplus_kept = 0;
     for (index, mut case) in recordings::load::<Case>("vpa/disruption").into_iter().enumerate() {
         let autoscaler = autoscaler(std::mem::take(&mut case.vpa));
         let recommendation = recommendation(&autoscaler);
@@ -188,9 +199,14 @@ fn vectors_disruption() {
                         groups.get_mut(&owner_name(pod)).expect("a group").take(Disruption::Eviction, standing);
                     }
                 }
-                assert_eq!(&found, step, "case {index}, round {round}");
+                if is_surplus_kept(&found, step, groups.get(&owner_name(pod))) {
+                    surplus_kept += 1;
+                } else {
+                    assert_eq!(&found, step, "case {index}, round {round}");
+                }
             }
         }
         attempts.clear();
     }
+    assert_eq!(surplus_kept, 7, "steps in which a surplus is kept");
 }

@@ -1,0 +1,95 @@
+//! No group of pods loses more than the tolerance allows of the smaller of the wanted and the present pods, over any number of
+//! passes: what was lost and not replaced counts until it is.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::super::Memory;
+use super::world::World;
+use super::{ACCEPTED, carry_out, evicted};
+
+/// Runs as many passes as evict anything, each of which sees the evictions of the one before as done, and nothing replaced.
+/// Returns the number of pods evicted in each.
+fn evictions(world: &mut World, memory: &mut Memory) -> Vec<usize> {
+    let mut passes = Vec::new();
+    loop {
+        let plan = world.decide(memory);
+        if plan.acts.is_empty() {
+            return passes;
+        }
+        carry_out(world, memory, &plan, &ACCEPTED);
+        assert_eq!(world.decide(memory).acts, [], "the evictions are under way");
+        let names = evicted(&plan);
+        passes.push(names.len());
+        for name in names {
+            world.delete(name);
+        }
+        world.now.steady += Duration::from_secs(1);
+    }
+}
+
+#[test]
+fn an_outdated_scale_lets_no_more_pods_go_than_it_tolerates() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.clone_set("web", 4);
+    world.pods_of("CloneSet", "web", 0..10);
+    assert_eq!(evictions(&mut world, &mut memory), [2], "half of the four that are known to be wanted");
+    world.read_scale("web", 10);
+    assert_eq!(evictions(&mut world, &mut memory), [3], "half of ten");
+}
+
+#[test]
+fn a_parallel_job_loses_half_of_its_pods_until_they_are_replaced() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.job("batch", &json!({"parallelism": 10, "completions": 100}), 20);
+    world.pods_of("Job", "batch", 0..10);
+    assert_eq!(evictions(&mut world, &mut memory), [5]);
+    world.pods_of("Job", "batch", 10..12);
+    assert_eq!(evictions(&mut world, &mut memory), [2], "two are replaced");
+}
+
+#[test]
+fn the_last_pods_of_a_job_are_half_of_those_that_it_still_wants() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.job("batch", &json!({"parallelism": 10, "completions": 100}), 96);
+    world.pods_of("Job", "batch", 0..4);
+    assert_eq!(evictions(&mut world, &mut memory), [2]);
+}
+
+#[test]
+fn a_scale_down_under_way_lets_no_more_pods_go_than_those_that_stay_tolerate() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.deployment("web", 10, &json!({}));
+    world.scale("web", 5);
+    assert_eq!(evictions(&mut world, &mut memory), [2]);
+    // The controller chose five others, and replaces what is missing of the five that it wants.
+    for number in 5..10 {
+        world.delete(&format!("web-{number}"));
+    }
+    assert_eq!(evictions(&mut world, &mut memory), [0_usize; 0]);
+    world.pod("web", "web-10", &json!({}));
+    world.pod("web", "web-11", &json!({}));
+    assert_eq!(evictions(&mut world, &mut memory), [2]);
+}
+
+#[test]
+fn pods_beyond_those_wanted_for_long_are_taken_to_stay() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.deployment("web", 10, &json!({}));
+    world.scale("web", 5);
+    assert_eq!(evictions(&mut world, &mut memory), [2]);
+    world.now.steady += Duration::from_mins(5);
+    assert_eq!(evictions(&mut world, &mut memory), [2], "nobody replaced or deleted any");
+}
+
+#[test]
+fn evictions_under_way_when_a_scale_down_comes_count_among_its_losses() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.deployment("web", 10, &json!({}));
+    let plan = world.decide(&mut memory);
+    assert_eq!(evicted(&plan).len(), 5);
+    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    world.scale("web", 5);
+    assert_eq!(world.decide(&mut memory).acts, [], "the controller may delete the other five");
+}
