@@ -1,0 +1,148 @@
+//! Which scale subresources are read again, and when, before a server that answers for one `CloneSet`.
+
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use http::{Request, Response};
+use k8s_openapi::api::core::v1;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::autoscaler::Autoscaler;
+use crate::pod::Pod;
+use crate::table::ObjectKey;
+
+fn key() -> ScaleKey {
+    let [group, kind, namespace, name] = ["apps.kruise.io", "CloneSet", "shop", "web"].map(str::to_owned);
+    ScaleKey { group, kind, namespace, name }
+}
+
+fn check(before: Option<Scale>, read: Scale, expected: &Scale) {
+    let mut view = View::default();
+    if let Some(scale) = before {
+        put(&mut view, key(), scale);
+    }
+    put(&mut view, key(), read);
+    assert_eq!(view.scale(&key()), Some(expected));
+}
+
+fn found(replicas: i32) -> Scale {
+    Scale::Found { selector: "app=web".to_owned(), owner: None, replicas: Some(replicas) }
+}
+
+#[test]
+fn only_a_failure_that_may_pass_leaves_a_good_answer_in_place() {
+    let found = found(1);
+    let failed = |transient| Scale::Failed { reason: "no".to_owned(), transient };
+    check(Some(found.clone()), failed(true), &found);
+    check(Some(found.clone()), failed(false), &failed(false));
+    check(Some(failed(false)), found.clone(), &found);
+    check(None, failed(true), &failed(true));
+}
+
+fn pod(number: usize, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
+    let mut pod = json!({
+        "metadata": {
+            "namespace": "shop", "name": format!("web-{number}"),
+            "ownerReferences": [{
+                "apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web", "uid": "u", "controller": true,
+            }],
+        },
+        "spec": {"nodeName": "n1", "containers": []},
+        "status": {"phase": "Running"},
+    });
+    change(&mut pod);
+    Arc::new(Pod::trim_running(serde_json::from_value::<v1::Pod>(pod).expect("a pod"), false))
+}
+
+fn view(pods: usize) -> View {
+    let mut view = View::default();
+    let object = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+        "metadata": {"namespace": "shop", "name": "web"},
+        "spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web"}},
+    });
+    let object = api::vpa::parse(object).expect("an autoscaler");
+    view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", "web"), object }));
+    for number in 0..pods {
+        view.pods.apply(pod(number, |_| ()));
+    }
+    view
+}
+
+#[test]
+fn only_live_pods_contradict_a_scale() {
+    let mut view = view(2);
+    assert!(contradicted(&view).is_empty(), "nothing was read yet");
+    view.apply_scale(key(), found(2));
+    assert!(contradicted(&view).is_empty());
+    view.pods.apply(pod(2, |pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")));
+    view.pods.apply(pod(3, |pod| pod["status"]["phase"] = json!("Failed")));
+    view.pods.apply(pod(4, |pod| pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("other.io/v1")));
+    assert!(contradicted(&view).is_empty());
+    view.pods.apply(pod(5, |_| ()));
+    assert_eq!(contradicted(&view), BTreeSet::from([key()]));
+}
+
+/// A server of one `CloneSet` with so many replicas, which counts how often its scale is read.
+fn server(replicas: &Arc<AtomicI32>, reads: &Arc<AtomicUsize>) -> Client {
+    let (replicas, reads) = (Arc::clone(replicas), Arc::clone(reads));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let version = json!({"groupVersion": "apps.kruise.io/v1alpha1", "version": "v1alpha1"});
+        let answer = match request.uri().path() {
+            "/apis" => json!({
+                "groups": [{"name": "apps.kruise.io", "versions": [version], "preferredVersion": version}],
+            }),
+            "/apis/apps.kruise.io/v1alpha1" => {
+                let resource = |name: &str, kind: &str| json!({"name": name, "singularName": "", "kind": kind, "namespaced": true, "verbs": ["get"]});
+                json!({
+                    "groupVersion": "apps.kruise.io/v1alpha1",
+                    "resources": [resource("clonesets", "CloneSet"), resource("clonesets/scale", "Scale")],
+                })
+            }
+            "/apis/apps.kruise.io/v1alpha1/namespaces/shop/clonesets/web/scale" => {
+                reads.fetch_add(1, Ordering::Relaxed);
+                json!({
+                    "metadata": {"namespace": "shop", "name": "web"},
+                    "spec": {"replicas": replicas.load(Ordering::Relaxed)},
+                    "status": {"replicas": 0, "selector": "app=web"},
+                })
+            }
+            path => unreachable!("{path}"),
+        };
+        let response = Response::builder().status(200).body(Body::from(answer.to_string().into_bytes()));
+        std::future::ready(response)
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_that_the_pods_contradict_is_read_again_soon() {
+    let (replicas, reads) = (Arc::new(AtomicI32::new(4)), Arc::new(AtomicUsize::new(0)));
+    let store = Arc::new(watch::Sender::new(view(4)));
+    let keeping = tokio::spawn(keep(server(&replicas, &reads), Arc::clone(&store)));
+    let mut seen = store.subscribe();
+    seen.wait_for(|view| view.scale(&key()) == Some(&found(4))).await.expect("it is read");
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(reads.load(Ordering::Relaxed), 1, "the pods agree");
+
+    replicas.store(10, Ordering::Relaxed);
+    let changed_at = Instant::now();
+    for number in 4..10 {
+        store.send_modify(|view| drop(view.pods.apply(pod(number, |_| ()))));
+    }
+    seen.wait_for(|view| view.scale(&key()) == Some(&found(10))).await.expect("it is read again");
+    assert!(changed_at.elapsed() <= Duration::from_secs(2), "{:?}", changed_at.elapsed());
+    keeping.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_that_differs_from_the_pods_for_good_is_read_less_and_less() {
+    let (replicas, reads) = (Arc::new(AtomicI32::new(2)), Arc::new(AtomicUsize::new(0)));
+    let store = Arc::new(watch::Sender::new(view(4)));
+    let keeping = tokio::spawn(keep(server(&replicas, &reads), Arc::clone(&store)));
+    sleep(Duration::from_mins(5)).await;
+    let reads = reads.load(Ordering::Relaxed);
+    assert!((7..=10).contains(&reads), "{reads} reads in five minutes");
+    keeping.abort();
+}
