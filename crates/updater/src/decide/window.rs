@@ -3,12 +3,15 @@
 //! Written in an annotation as `CRON; for=DURATION; zone=ZONE; end-buffer=DURATION`, for example
 //! `0 2 * * SAT; for=4h; zone=Europe/Berlin; end-buffer=15m`: it opens when the cron says, in that time zone (UTC unless it says
 //! otherwise), and nothing new is begun in the last part of it.
+//!
+//! A cron with no day in the next [`YEARS`] years never opens: searching on could take a pass seconds for each such text.
 
 use std::time::Duration;
 
-use croner::Cron;
-use jiff::Timestamp;
+use croner::{Cron, Weekday};
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 use runtime::GoDuration;
 
 /// The annotation, of an autoscaler or of a namespace. The autoscaler's stands before that of its namespace.
@@ -29,6 +32,9 @@ pub enum WindowError {
     /// The zone.
     #[error("{0:?} is no time zone")]
     Zone(String),
+    /// The text is longer than a window needs.
+    #[error("longer than {LONGEST_TEXT} bytes")]
+    TooLong,
     /// A word that means nothing.
     #[error("{0:?} is none of for=, zone= and end-buffer=")]
     Unknown(String),
@@ -45,11 +51,21 @@ pub struct Window {
 
 /// The longest window.
 const LONGEST: Duration = Duration::from_hours(366 * 24);
+/// Days within which the longest window opened that is still open, whatever the clock was changed by.
+const LONGEST_DAYS: i64 = 367;
+
+/// The longest text of a window, in bytes.
+const LONGEST_TEXT: usize = 256;
+/// Years that are searched for the next opening. February 29th comes within eight.
+const YEARS: i64 = 8;
 
 impl std::str::FromStr for Window {
     type Err = WindowError;
 
     fn from_str(text: &str) -> Result<Self, WindowError> {
+        if text.len() > LONGEST_TEXT {
+            return Err(WindowError::TooLong);
+        }
         let mut parts = text.split(';').map(str::trim);
         let cron = parts.next().unwrap_or_default();
         let opens = cron.parse::<Cron>().map_err(|error| WindowError::Cron(cron.to_owned(), error.to_string()))?;
@@ -79,14 +95,45 @@ impl Window {
     /// For how long something may still be begun; or after how long it may, [`Duration::MAX`] where it never may again.
     pub fn open_for(&self, now: Timestamp) -> Result<Duration, Duration> {
         let local = now.to_zoned(self.zone.clone());
-        let last = self.opens.find_previous_occurrence(&local, true).ok();
+        let today = local.date();
+        let longest_ago = today.saturating_sub(LONGEST_DAYS.days());
+        let last = if self.has_day(longest_ago, today) {
+            self.opens.find_previous_occurrence(&local, true).ok()
+        } else {
+            None
+        };
         let since = last.and_then(|last| Duration::try_from(now.duration_since(last.timestamp())).ok());
         if let Some(since) = since.filter(|since| *since < self.usable) {
             return Ok(self.usable.saturating_sub(since));
         }
-        let next = self.opens.find_next_occurrence(&local, false).ok();
+        let next = if self.has_day(today, today.saturating_add(YEARS.years())) {
+            self.opens.find_next_occurrence(&local, false).ok()
+        } else {
+            None
+        };
         let until = next.and_then(|next| Duration::try_from(next.timestamp().duration_since(now)).ok());
         Err(until.filter(|_| !self.usable.is_zero()).unwrap_or(Duration::MAX))
+    }
+
+    /// Whether the cron comes on any day from `first` to `last`.
+    fn has_day(&self, first: Date, last: Date) -> bool {
+        let pattern = &self.opens.pattern;
+        let mut date = first;
+        while date <= last {
+            let (year, month) = (i32::from(date.year()), date.month().unsigned_abs().into());
+            let has_month = pattern.year_match(year).unwrap_or(false) && pattern.month_match(month).unwrap_or(false);
+            if has_month {
+                let weekday =
+                    Weekday::from_days_from_sunday(date.weekday().to_sunday_zero_offset().unsigned_abs().into());
+                if pattern.day_match(year, month, date.day().unsigned_abs().into(), weekday).unwrap_or(false) {
+                    return true;
+                }
+            }
+            let day = if has_month { date } else { date.last_of_month() };
+            let Ok(next) = day.tomorrow() else { break };
+            date = next;
+        }
+        false
     }
 }
 
@@ -138,9 +185,20 @@ mod tests {
     }
 
     #[test]
+    fn february_29th_is_found_and_a_day_that_never_comes_is_not() {
+        check("0 0 29 2 *; for=24h", "2026-02-28T00:00:00Z", Some(731 * 24 * 60));
+        check("0 0 29 2 *; for=24h", "2028-02-29T23:00:00Z", None);
+        let never: Window = "0 0 31 2 *; for=24h".parse().expect("a window");
+        assert_eq!(never.open_for("2026-02-28T00:00:00Z".parse().expect("a time")), Err(Duration::MAX));
+        // It was open for all of the year after that in which it opened.
+        check("0 0 0 1 1 * 2025; for=8784h", "2026-01-01T23:59:00Z", None);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_named() {
         let error = |text: &str| text.parse::<Window>().map(drop).expect_err("no window").to_string();
         assert_eq!(error("0 2 * * *"), "for=DURATION is missing");
+        assert_eq!(error(&format!("0 2 * * *; for=1h{}", " ".repeat(256))), "longer than 256 bytes");
         assert!(error("0 25 * * *; for=1h").starts_with("\"0 25 * * *\" is no cron"));
         assert_eq!(error("0 2 * * *; for=1h; zone=Mars/Olympus"), "\"Mars/Olympus\" is no time zone");
         assert!(error("0 2 * * *; for=soon").starts_with("for: \"soon\""));
