@@ -171,6 +171,12 @@ impl Pod {
         self.placement.as_ref().map_or(containers, |placement| placement.total(containers))
     }
 
+    /// Whether it is bound to a node, has not ended and is not being deleted. False where what it says while it runs is not kept.
+    pub fn is_live(&self) -> bool {
+        let running = self.running.as_ref();
+        !self.is_finished() && running.is_some_and(|running| running.node.is_some() && !running.is_terminating)
+    }
+
     /// Whether all containers have ended for good.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)

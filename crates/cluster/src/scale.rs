@@ -4,6 +4,8 @@ mod keep;
 mod question;
 mod read;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use model::Workload;
 
 use crate::owner::Owner;
@@ -56,6 +58,20 @@ pub enum Scale {
 pub(crate) struct ReadScale {
     pub(crate) key: ScaleKey,
     pub(crate) scale: Scale,
+    /// The owner's live pods when it was asked for.
+    pub(crate) pods: PodSet,
+}
+
+/// The live pods of one owner, as a number that is another one when a pod comes or goes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PodSet(u64);
+
+impl PodSet {
+    pub(crate) fn add(&mut self, uid: &str) {
+        let mut hasher = DefaultHasher::new();
+        uid.hash(&mut hasher);
+        self.0 = self.0.wrapping_add(hasher.finish());
+    }
 }
 
 impl Entry for ReadScale {

@@ -1,6 +1,6 @@
 //! Everything that is known of the cluster, as plain tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -23,11 +23,12 @@ use crate::heartbeat::Heartbeat;
 use crate::labelled::LabelledPod;
 use crate::limit_range::LimitRange;
 use crate::node::Node;
+use crate::owner::Owner;
 use crate::pod::Pod;
 use crate::policy::Policy;
 use crate::prediction::Prediction;
 use crate::quota::Quota;
-use crate::scale::{ReadScale, Scale, ScaleKey};
+use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::switch::Switch;
 use crate::table::{Entry, ObjectKey, Table};
 use crate::timetable::Timetable;
@@ -127,9 +128,29 @@ impl View {
         self.scales.get(key).map(|read| &read.scale)
     }
 
-    /// Stores the answer of a scale subresource. Returns whether it differs from the one before.
-    pub fn apply_scale(&mut self, key: ScaleKey, scale: Scale) -> bool {
-        self.scales.apply(Arc::new(ReadScale { key, scale })).is_some()
+    /// What the scale subresource said when its owner had these live pods; none where it was not asked since they changed.
+    pub fn scale_with(&self, key: &ScaleKey, pods: PodSet) -> Option<&Scale> {
+        self.scales.get(key).filter(|read| read.pods == pods).map(|read| &read.scale)
+    }
+
+    /// Stores the answer of a scale subresource that was asked for when its owner had these live pods. Returns whether it differs from the
+    /// one before.
+    pub fn apply_scale(&mut self, key: ScaleKey, scale: Scale, pods: PodSet) -> bool {
+        self.scales.apply(Arc::new(ReadScale { key, scale, pods })).is_some()
+    }
+
+    /// The live pods by their owners of other than well-known kinds. None where pods are kept without what they say while they run.
+    pub fn live_pods_by_scale(&self) -> HashMap<ScaleKey, PodSet> {
+        let mut sets: HashMap<ScaleKey, PodSet> = HashMap::new();
+        for pod in self.pods.iter().filter(|pod| pod.is_live()) {
+            let Some(Owner { api_version, kind, name, uid: _ }) = &pod.owner else { continue };
+            if WellKnown::of_kind(kind).is_none()
+                && let Ok(key) = ScaleKey::of(Workload { api_version, kind, namespace: &pod.key.namespace, name })
+            {
+                sets.entry(key).or_default().add(&pod.uid);
+            }
+        }
+        sets
     }
 
     /// The pods of one namespace that are not Pending.

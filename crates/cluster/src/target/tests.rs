@@ -7,7 +7,7 @@ use model::{Labels, Selector, WorkloadRef};
 use super::{Resolution, resolve, scales, topmost};
 use crate::controller::{Controller, WellKnown};
 use crate::owner::Owner;
-use crate::scale::{ReadScale, Scale, ScaleKey};
+use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::table::ObjectKey;
 use crate::view::View;
 
@@ -61,7 +61,7 @@ fn view(things: Vec<Thing>) -> View {
             }
             Asked(kind, name, scale) => {
                 let key = ScaleKey::of(&workload(CUSTOM, kind, name)).expect("group/version");
-                view.scales.apply(Arc::new(ReadScale { key, scale }));
+                view.scales.apply(Arc::new(ReadScale { key, scale, pods: PodSet::default() }));
             }
         }
     }

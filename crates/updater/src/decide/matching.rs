@@ -48,7 +48,7 @@ pub(super) fn matched(view: &View, counts: impl Fn(&Autoscaler) -> bool) -> Vec<
         by_target.entry(target_name(matched.autoscaler)).or_default().push(index);
     }
     let mut candidates: HashMap<(&str, Name), Vec<usize>> = HashMap::new();
-    for pod in view.pods.iter().filter(|pod| is_live(pod)) {
+    for pod in view.pods.iter().filter(|pod| pod.is_live()) {
         let Some(owner) = &pod.owner else { continue };
         let name = (pod.key.namespace.as_str(), owner.kind.as_str(), owner.name.as_str());
         let indices = candidates.entry((owner.api_version.as_str(), name)).or_insert_with(|| {
@@ -69,10 +69,4 @@ pub(super) fn matched(view: &View, counts: impl Fn(&Autoscaler) -> bool) -> Vec<
 fn target_name(autoscaler: &Autoscaler) -> Name<'_> {
     let target = &autoscaler.object.spec.target_ref;
     (&autoscaler.key.namespace, &target.kind, &target.name)
-}
-
-/// Bound to a node, not ended and not on its way out.
-fn is_live(pod: &Pod) -> bool {
-    let running = pod.running.as_ref();
-    !pod.is_finished() && running.is_some_and(|running| running.node.is_some() && !running.is_terminating)
 }

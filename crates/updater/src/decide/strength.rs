@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use cluster::{ObjectName, Owner, Scale, ScaleKey, View, WellKnown};
+use cluster::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 use model::Workload;
 
 use super::matching::Matched;
@@ -42,9 +42,9 @@ struct Surplus {
 }
 
 impl Surpluses {
-    /// Enters the strengths of the groups of `all`, and forgets groups without a surplus.
+    /// Enters the strengths of the groups of `all`, and forgets groups that are known to have no surplus.
     pub(super) fn note(&mut self, all: &mut [Matched<'_>], view: &View, now: Moment) {
-        let mut before = std::mem::take(&mut self.0);
+        let (mut before, live_by_scale) = (std::mem::take(&mut self.0), view.live_pods_by_scale());
         for Matched { autoscaler, pods, strengths } in all {
             let mut live: BTreeMap<OwnerName, (&Owner, i64)> = BTreeMap::new();
             for owner in pods.iter().filter_map(|pod| pod.owner.as_ref()) {
@@ -52,10 +52,14 @@ impl Surpluses {
             }
             let namespace = &autoscaler.key.namespace;
             for (name, (owner, live)) in live {
-                let Some(configured) = configured(view, namespace, owner) else { continue };
+                let key = || (namespace.clone(), owner.kind.clone(), owner.name.clone());
+                let Some(configured) = configured(view, &live_by_scale, namespace, owner) else {
+                    self.0.extend(before.remove_entry(&key()));
+                    continue;
+                };
                 let mut most = live;
                 if live > configured {
-                    let key = (namespace.clone(), owner.kind.clone(), owner.name.clone());
+                    let key = key();
                     let surplus = Surplus::next(before.remove(&key), live, now);
                     self.0.insert(key, surplus);
                     most = surplus.most;
@@ -80,15 +84,18 @@ pub(super) fn owner_name(owner: Option<&Owner>) -> OwnerName<'_> {
 /// How many pods the owner should have; none where that is not known, and then its pods are left alone.
 ///
 /// Upstream takes 0 for owners that are not well known, and the number of live pods for Jobs, which shrinks with each eviction. Here
-/// the scale subresource of the former says it, and the specification and the successes of the latter.
-fn configured(view: &View, namespace: &str, owner: &Owner) -> Option<i64> {
+/// the scale subresource of the former says it, once it was read with the pods that are live now, and the specification and the
+/// successes of the latter.
+fn configured(view: &View, live: &HashMap<ScaleKey, PodSet>, namespace: &str, owner: &Owner) -> Option<i64> {
     let Owner { api_version, kind, name, uid: _ } = owner;
-    let replicas = match WellKnown::of_kind(kind) {
-        Some(kind) => view.controller(kind, &ObjectName { namespace, name })?.replicas?,
-        None => match view.scale(&ScaleKey::of(Workload { api_version, kind, namespace, name }).ok()?)? {
+    let replicas = if let Some(kind) = WellKnown::of_kind(kind) {
+        view.controller(kind, &ObjectName { namespace, name })?.replicas?
+    } else {
+        let key = ScaleKey::of(Workload { api_version, kind, namespace, name }).ok()?;
+        match view.scale_with(&key, *live.get(&key)?)? {
             Scale::Found { replicas, .. } => (*replicas)?,
             Scale::NotFound { .. } | Scale::Failed { .. } => return None,
-        },
+        }
     };
     (replicas > 0).then_some(i64::from(replicas))
 }

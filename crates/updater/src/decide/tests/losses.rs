@@ -30,11 +30,27 @@ fn evictions(world: &mut World, memory: &mut Memory) -> Vec<usize> {
 }
 
 #[test]
-fn an_outdated_scale_lets_no_more_pods_go_than_it_tolerates() {
+fn a_scale_counts_only_for_the_pods_that_it_was_read_with() {
     let (mut world, mut memory) = (World::new(), Memory::default());
     world.clone_set("web", 4);
-    world.pods_of("CloneSet", "web", 0..10);
-    assert_eq!(evictions(&mut world, &mut memory), [2], "half of the four that are known to be wanted");
+    world.pods_of("CloneSet", "web", 4..10);
+    assert_eq!(evictions(&mut world, &mut memory), [0_usize; 0], "the scale may be out of date");
+    world.read_scale("web", 10);
+    assert_eq!(evictions(&mut world, &mut memory), [5]);
+    world.pods_of("CloneSet", "web", 10..12);
+    assert_eq!(evictions(&mut world, &mut memory), [0_usize; 0]);
+    world.read_scale("web", 10);
+    assert_eq!(evictions(&mut world, &mut memory), [2]);
+}
+
+#[test]
+fn a_scale_that_wants_fewer_pods_than_there_are_lets_no_more_go_than_it_tolerates() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.clone_set("web", 10);
+    world.read_scale("web", 4);
+    assert_eq!(evictions(&mut world, &mut memory), [2], "half of four");
+    world.read_scale("web", 4);
+    assert_eq!(evictions(&mut world, &mut memory), [0_usize; 0], "two were lost while there were too many");
     world.read_scale("web", 10);
     assert_eq!(evictions(&mut world, &mut memory), [3], "half of ten");
 }

@@ -64,9 +64,10 @@ impl World {
         sets.apply(Arc::new(set));
     }
 
-    /// A `CloneSet` whose scale subresource was read when it asked for so many pods; without the pods.
-    pub(super) fn clone_set(&mut self, name: &str, replicas: i32) {
-        self.read_scale(name, replicas);
+    /// A `CloneSet` of so many pods.
+    pub(super) fn clone_set(&mut self, name: &str, replicas: usize) {
+        self.pods_of("CloneSet", name, 0..replicas);
+        self.read_scale(name, replicas as i32);
         self.autoscaler_of("apps.kruise.io/v1alpha1", "CloneSet", name, &json!({}));
     }
 
@@ -74,7 +75,9 @@ impl World {
     pub(super) fn read_scale(&mut self, name: &str, replicas: i32) {
         let [group, kind, namespace, name] = ["apps.kruise.io", "CloneSet", "shop", name].map(str::to_owned);
         let scale = Scale::Found { selector: format!("app={name}"), owner: None, replicas: Some(replicas) };
-        self.view.apply_scale(ScaleKey { group, kind, namespace, name }, scale);
+        let key = ScaleKey { group, kind, namespace, name };
+        let pods = self.view.live_pods_by_scale().get(&key).copied().unwrap_or_default();
+        self.view.apply_scale(key, scale, pods);
     }
 
     /// A Job with this specification and so many pods that succeeded; without the pods.
