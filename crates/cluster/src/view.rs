@@ -198,6 +198,11 @@ impl View {
         self.freshness.get(&resource)
     }
 
+    /// Sets the state of one watch.
+    pub fn set_freshness(&mut self, resource: Resource, freshness: Freshness) {
+        self.freshness.insert(resource, freshness);
+    }
+
     /// The state of each watch.
     pub fn freshness(&self) -> impl Iterator<Item = (Resource, &Freshness)> {
         self.freshness.iter().map(|(resource, freshness)| (*resource, freshness))

@@ -39,6 +39,11 @@ pub struct Signs<'a> {
     pub webhook: &'a View,
 }
 
+/// Whether everything that was asked for is known, and no change of it may have been missed.
+pub(crate) fn is_current(view: &View) -> bool {
+    view.is_synced() && view.stale_since().is_none()
+}
+
 /// Until when something may be done, where the webhook has a say in it; or why nothing may be at this moment.
 pub fn hold(
     signs: &Signs<'_>,
@@ -51,7 +56,6 @@ pub fn hold(
     if holding.stop.as_ref().is_some_and(|key| control.switches.get(key).is_some()) {
         return Err(Halt::Stopped);
     }
-    let is_current = |view: &View| view.is_synced() && view.stale_since().is_none();
     if !is_current(view) || !is_current(control) {
         return Err(Halt::ViewStale);
     }
@@ -65,7 +69,7 @@ pub fn hold(
 mod tests {
     use std::sync::Arc;
 
-    use cluster::{Heartbeat, ObjectKey, Switch};
+    use cluster::{Freshness, Heartbeat, ObjectKey, Resource, Switch};
 
     use super::*;
 
@@ -121,6 +125,30 @@ mod tests {
         let lease = webhook(0, None);
         check(&[(&lease, 0, 0), (&lease, -3600, 30), (&lease, -3600, 60)], &[Ok(60), Ok(60), Err(Halt::WebhookGone)]);
         check(&[(&lease, 0, 0), (&lease, 3600, 1)], &[Ok(60), Err(Halt::WebhookGone)]);
+    }
+
+    #[test]
+    fn a_hold_is_lifted_only_when_every_watch_is_current() {
+        let lease = webhook(0, None);
+        let found = |view: &View, control: &View| {
+            let signs = Signs { view, control, webhook: &lease };
+            hold(&signs, &holding(), &mut Pulse::default(), wall(0), Instant::now()).err()
+        };
+        let set = |view: &mut View, resource: Resource, synced: bool, is_stale: bool| {
+            let stale_since = is_stale.then(|| wall(0));
+            view.set_freshness(resource, Freshness { synced, stale_since, ..Freshness::default() });
+        };
+        let (mut view, current) = (View::default(), View::default());
+        set(&mut view, Resource::Pods, false, false);
+        assert_eq!(found(&view, &current), Some(Halt::ViewStale), "no list was read");
+        set(&mut view, Resource::Pods, true, true);
+        set(&mut view, Resource::DisruptionBudgets, true, true);
+        assert_eq!(found(&view, &current), Some(Halt::ViewStale));
+        set(&mut view, Resource::Pods, true, false);
+        assert_eq!(found(&view, &current), Some(Halt::ViewStale), "the budgets may have changed");
+        assert_eq!(found(&current, &view), Some(Halt::ViewStale), "the switch may be on");
+        set(&mut view, Resource::DisruptionBudgets, true, false);
+        assert_eq!(found(&view, &view), None);
     }
 
     #[test]

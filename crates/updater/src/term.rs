@@ -23,13 +23,15 @@ use crate::decide::{
     Act, Halt, MakeRoom, Memory, Moment, Outcome, Plan, Room, Scene, Settings, Skip, SkipReason, What, Why, decide,
 };
 use crate::heard::{Ear, frozen};
-use crate::hold::{Pulse, Signs, hold};
+use crate::hold::{Pulse, Signs, hold, is_current};
 use crate::metrics::{Classes, Metrics};
 use crate::pace::{Limits, Pace};
 
 /// Between two passes there is a pause of so many times as long as a pass takes, so that following thousands of pods that come
 /// and go does not take the machine from what makes them.
 const REST: u32 = 5;
+/// The shortest pause. A rollout makes hundreds of changes a second, and one pass takes up all that came meanwhile.
+const LEAST_REST: Duration = Duration::from_millis(50);
 
 /// Upstream's health check allows so many intervals without activity.
 const PATIENCE: u32 = 5;
@@ -153,7 +155,7 @@ impl Term {
                 changed = self.senses.control.changed() => { changed?; self.pass(); }
                 Some(done) = self.running.join_next() => self.done(done?),
                 changed = self.senses.webhook.changed() => { changed?; self.soon(); }
-                changed = self.senses.view.changed() => { changed?; self.soon(); }
+                changed = self.senses.view.changed() => { changed?; self.view_changed(); }
                 () = heard(&mut self.senses.feed) => { self.listen(); self.soon(); }
                 () = at(self.due) => self.pass(),
                 () = at(self.turn) => {}
@@ -171,6 +173,14 @@ impl Term {
         if let Some(feed) = &mut self.senses.feed {
             self.ear.listen(&feed.borrow_and_update());
         }
+    }
+
+    /// What waits was decided by a view that was current. It goes at once when the view is no longer.
+    fn view_changed(&mut self) {
+        if !is_current(&self.senses.view.borrow()) {
+            self.waiting.clear();
+        }
+        self.soon();
     }
 
     fn soon(&mut self) {
@@ -216,7 +226,7 @@ impl Term {
             self.tell.metrics.round(&mut self.classes);
             self.round = Some(Round { began, decided: ended });
         }
-        self.rested = ended + (ended - began) * REST;
+        self.rested = ended + ((ended - began) * REST).max(LEAST_REST);
         self.due = Some(began + wake_in.map_or(self.rules.interval, |wake_in| wake_in.min(self.rules.interval)));
         // The webhook may fall silent without anything that changes.
         self.stands_until = stands_until.map(Instant::from_std);
