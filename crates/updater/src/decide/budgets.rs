@@ -77,6 +77,20 @@ impl<'a> Budgets<'a> {
         (!covering.iter().all(|index| self.allows(*index, running))).then_some(SkipReason::DisruptionBudget)
     }
 
+    /// Why an eviction that counts already, but may not have happened, may not be asked for again, if it may not.
+    pub(super) fn refusal_again(&mut self, pod: &Pod, running: &Running) -> Option<SkipReason> {
+        if pod.phase == Phase::Pending || !is_ready(running) {
+            return None;
+        }
+        let covering = self.covering(pod);
+        self.count();
+        let allows = |index: &usize| {
+            let counted = self.all.get(*index).zip(self.serving.as_ref().and_then(|all| all.get(*index)));
+            counted.is_some_and(|(budget, serving)| *serving >= i64::from(budget.desired_healthy))
+        };
+        (!covering.iter().all(allows)).then_some(SkipReason::DisruptionBudget)
+    }
+
     /// Whether one budget lets a pod go.
     fn allows(&self, index: usize, running: &Running) -> bool {
         let counted =

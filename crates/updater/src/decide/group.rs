@@ -50,8 +50,7 @@ pub(super) struct Group {
     pub(super) serving: i64,
     /// Whether there are so few that only resizes are allowed that disrupt nothing.
     pub(super) below_min_replicas: bool,
-    /// Pods beyond those configured that there were at most, since there have been more than that: those that went since count as
-    /// lost.
+    /// Pods beyond those configured that there were at most since the group shrinks: those that went since count as lost.
     surplus: i64,
     /// Running pods that were taken and still count as running.
     taken: i64,
@@ -66,7 +65,7 @@ pub(super) fn required_replicas(of_autoscaler: Option<i32>, settings: &Settings)
 
 impl Group {
     /// The group of these pods. Those that were evicted and are still seen count as gone. `most` is the largest number of live
-    /// pods since there have been more than `configured`.
+    /// pods since the group shrinks.
     pub(super) fn new(
         standings: impl IntoIterator<Item = Standing>,
         configured: i64,
@@ -114,8 +113,16 @@ impl Group {
 
     /// Our rule: whether enough pods serve when one more does not.
     fn one_less_may_serve(&self) -> bool {
-        let away = self.configured - (self.serving - self.surplus - self.taken_serving - 1);
-        away <= self.tolerance.max(1)
+        self.away() < self.tolerance.max(1)
+    }
+
+    /// Whether an eviction that counts already, but may not have happened, may be asked for again: others may have gone since.
+    pub(super) fn allows_again(&self, standing: Standing) -> bool {
+        standing != (Standing::Running { serves: true }) || self.away() <= self.tolerance.max(1)
+    }
+
+    fn away(&self) -> i64 {
+        self.configured - (self.serving - self.surplus - self.taken_serving)
     }
 
     /// Counts what is done, or is on its way.

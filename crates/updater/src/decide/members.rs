@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use api::vpa::VerticalPodAutoscalerSpec;
 use cluster::{Phase, Pod, Running};
 
 use super::group::{Disruption, Group, Standing, required_replicas};
@@ -53,11 +52,19 @@ pub(super) fn members<'a>(
             pending,
         });
     }
-    let spec = &matched.autoscaler.object.spec;
+    let policy = matched.autoscaler.object.spec.update_policy.as_ref();
+    let required = required_replicas(policy.and_then(|policy| policy.min_replicas), settings);
     let mut all = Members { groups: Vec::new(), members: Vec::with_capacity(matched.pods.len()) };
     for (owner, mut members) in by_owner {
-        let strength = matched.strengths.get(&owner).copied();
-        if let Some(group) = strength.and_then(|strength| group(&members, strength, spec, settings, keeps_small)) {
+        let group = matched.strengths.get(&owner).map(|strength| group(&members, *strength, required, settings));
+        let are_enough = members.len() as i64 >= required;
+        for member in &mut members {
+            if let Some(pending) = &mut member.pending {
+                let allows = group.as_ref().is_some_and(|group| group.allows_again(member.standing));
+                pending.may_retry = pending.may_retry && are_enough && allows;
+            }
+        }
+        if let Some(group) = group.filter(|group| !group.below_min_replicas || keeps_small(&members)) {
             let index = all.groups.len();
             all.groups.push(group);
             for member in &mut members {
@@ -69,26 +76,16 @@ pub(super) fn members<'a>(
     all
 }
 
-/// The group as numbers, unless it is left alone.
-fn group(
-    members: &[Member],
-    Strength { configured, most }: Strength,
-    spec: &VerticalPodAutoscalerSpec,
-    settings: &Settings,
-    keeps_small: &KeepsSmall,
-) -> Option<Group> {
+/// The group as numbers.
+fn group(members: &[Member], Strength { configured, most }: Strength, required: i64, settings: &Settings) -> Group {
     let evicted = |member: &Member| member.pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
     let present: Vec<&Member> = members.iter().filter(|member| !evicted(member)).collect();
-    let required = required_replicas(spec.update_policy.as_ref().and_then(|policy| policy.min_replicas), settings);
     let standings = present.iter().map(|member| member.standing);
     let mut group = Group::new(standings, configured, most, required, settings.eviction_tolerance);
-    if group.below_min_replicas && !keeps_small(members) {
-        return None;
-    }
     for member in present.iter().filter(|member| member.pending.is_some()) {
         group.take(Disruption::Resize, member.standing);
     }
-    Some(group)
+    group
 }
 
 /// What a pod does now. While a container of it is being restarted, or is about to be, it does not serve.

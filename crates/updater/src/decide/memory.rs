@@ -19,7 +19,7 @@ use super::moment::Moment;
 use super::priority;
 use super::resizing::Resizing;
 use super::settling::Settling;
-use super::strength::Surpluses;
+use super::strength::Sizes;
 
 /// After how long without an answer an act is taken not to have happened, when the pod is still there.
 const UNKNOWN_SETTLES: Duration = Duration::from_mins(2);
@@ -63,8 +63,8 @@ pub struct Memory {
     pub(super) windows: Windows,
     /// What changed a short time ago.
     pub(super) settling: Settling,
-    /// Groups with more live pods than they should have.
-    pub(super) surpluses: Surpluses,
+    /// The sizes of groups when they were last known.
+    pub(super) sizes: Sizes,
 }
 
 /// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began were made while it stood.
@@ -96,6 +96,8 @@ struct Flight {
     disruption: Disruption,
     stage: Stage,
     since: Duration,
+    /// When an attempt before this one ended with an unknown outcome: it may have happened, whatever becomes of this one.
+    unknown_since: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -123,7 +125,8 @@ pub(super) struct Pending {
 impl Memory {
     /// An act is about to be tried. From now on it counts.
     pub fn begin(&mut self, act: &Act, now: Moment) {
-        let flight = Flight { disruption: act.disruption, stage: Stage::Begun, since: now.steady };
+        let unknown_since = self.flights.get(&act.pod_uid).and_then(Flight::unknown_since);
+        let flight = Flight { disruption: act.disruption, stage: Stage::Begun, since: now.steady, unknown_since };
         self.flights.insert(act.pod_uid.clone(), flight);
         if act.what == What::Evict {
             self.note_eviction(act, now);
@@ -185,10 +188,10 @@ impl Memory {
             }
             Outcome::TooMany { retry_after } => {
                 self.pause(uid, *retry_after, now);
-                self.flights.remove(uid);
+                self.was_refused(uid);
             }
             Outcome::Infeasible | Outcome::Rejected => {
-                self.flights.remove(uid);
+                self.was_refused(uid);
                 match &act.what {
                     What::Evict => self.pause(uid, None, now),
                     What::Resize { resize, attempt, .. } => {
@@ -249,6 +252,15 @@ impl Memory {
         }
     }
 
+    /// A refusal takes back what was begun, but not an attempt before it that may have happened.
+    fn was_refused(&mut self, uid: &str) {
+        let Some(mut flight) = self.flights.remove(uid) else { return };
+        if let Some(since) = flight.unknown_since {
+            (flight.stage, flight.since) = (Stage::Unknown, since);
+            self.flights.insert(uid.to_owned(), flight);
+        }
+    }
+
     fn pause(&mut self, uid: &str, at_least: Option<Duration>, now: Moment) {
         let refusals = self.pauses.get(uid).map_or(0, |pause| pause.refusals);
         let pause = FIRST_PAUSE
@@ -266,7 +278,7 @@ impl Memory {
             evicted: std::mem::take(&mut self.evicted),
             windows: std::mem::take(&mut self.windows).next(),
             settling: std::mem::take(&mut self.settling),
-            surpluses: std::mem::take(&mut self.surpluses),
+            sizes: std::mem::take(&mut self.sizes),
             ..Self::default()
         };
         for (pod, running) in live {
@@ -313,6 +325,10 @@ impl Memory {
 }
 
 impl Flight {
+    fn unknown_since(&self) -> Option<Duration> {
+        if matches!(self.stage, Stage::Unknown) { Some(self.since) } else { self.unknown_since }
+    }
+
     /// Whether the view shows what came of it, or nothing will come of it any more.
     fn is_over(&self, running: &Running, now: Moment) -> bool {
         let waited = now.steady.saturating_sub(self.since);

@@ -32,7 +32,7 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
         let changes_pods = !matches!(mode, EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial);
         changes_pods || (settings.startup_boost && boost::is_asked_for(spec))
     });
-    memory.surpluses.note(&mut all, scene.view, now);
+    let settles_in = memory.sizes.note(&mut all, scene.view, now);
     // Even where nothing is to be done, so that what is known of windows is kept.
     let windows = &mut memory.windows;
     let holds = all.iter().map(|Matched { autoscaler, .. }| {
@@ -42,6 +42,9 @@ pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, 
     let mut budgets = Budgets::of(scene.view, memory);
     spend_pending(&all, memory, &mut budgets, now);
     let mut ledger = Ledger::new(budgets);
+    if let Some(settles_in) = settles_in {
+        ledger.wake_in(settles_in);
+    }
     for (matched, hold) in all.iter().zip(holds).filter(|(matched, _)| !matched.pods.is_empty()) {
         Turn::take(Context { scene, memory, settings, now }, matched, hold, &mut ledger);
     }

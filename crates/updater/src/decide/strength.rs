@@ -1,7 +1,7 @@
-//! The number of pods that each group should have, and the largest number that it had while there were more.
+//! The number of pods that each group should have, and the largest number that it had while it shrinks.
 //!
-//! There are more while a scale-down is under way, while the controller or its scale is seen late, and in a rollout with a surge. What
-//! is lost then is not seen as missing: only the largest number tells of it.
+//! A group shrinks when fewer pods are wanted than before, or than there are. Its controller then deletes pods, chosen before it
+//! saw what was evicted meanwhile. So what was lost is not seen as missing: only the largest number of pods tells of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -12,7 +12,9 @@ use model::Workload;
 use super::matching::Matched;
 use super::moment::Moment;
 
-/// After this time without as many pods again, pods that went while there were too many are taken to be gone for good.
+/// The time that a controller is given to delete pods, once there are no more than wanted. Built-in ones take a second or two.
+const SHRINK_SETTLES: Duration = Duration::from_secs(30);
+/// The time after which pods that went while there were too many are taken to be gone for good, where there still are.
 const SURPLUS_SETTLES: Duration = Duration::from_mins(5);
 
 /// Kind and name of the owner of a group; none for pods without an owner.
@@ -23,57 +25,75 @@ pub(super) type OwnerName<'a> = Option<(&'a str, &'a str)>;
 pub(super) struct Strength {
     /// How many there should be.
     pub(super) configured: i64,
-    /// The largest number of live pods since there have been more than `configured`.
+    /// The largest number of live pods since the group shrinks; the number of live pods where it does not.
     pub(super) most: i64,
 }
 
-/// Namespace, kind and name of the owner of a group.
-type GroupKey = (String, String, String);
-
-/// Groups with more live pods than they should have.
+/// The sizes of all groups when they were last known, by the unique identifiers of their owners.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Surpluses(HashMap<GroupKey, Surplus>);
+pub(super) struct Sizes(HashMap<String, Size>);
 
 #[derive(Debug, Clone, Copy)]
-struct Surplus {
-    most: i64,
-    /// When there were last so many.
-    at: Duration,
+struct Size {
+    strength: Strength,
+    /// When there were last as many as `most`.
+    most_at: Duration,
+    shrunk_at: Option<Duration>,
 }
 
-impl Surpluses {
-    /// Enters the strengths of the groups of `all`, and forgets groups that are known to have no surplus.
-    pub(super) fn note(&mut self, all: &mut [Matched<'_>], view: &View, now: Moment) {
+impl Sizes {
+    /// Enters the strengths of the groups of `all`, and forgets other groups. Returns the time after which a group has settled.
+    pub(super) fn note(&mut self, all: &mut [Matched<'_>], view: &View, now: Moment) -> Option<Duration> {
         let (mut before, live_by_scale) = (std::mem::take(&mut self.0), view.live_pods_by_scale());
+        let mut wake_in: Option<Duration> = None;
         for Matched { autoscaler, pods, strengths } in all {
             let mut live: BTreeMap<OwnerName, (&Owner, i64)> = BTreeMap::new();
             for owner in pods.iter().filter_map(|pod| pod.owner.as_ref()) {
                 live.entry(owner_name(Some(owner))).or_insert((owner, 0)).1 += 1;
             }
-            let namespace = &autoscaler.key.namespace;
             for (name, (owner, live)) in live {
-                let key = || (namespace.clone(), owner.kind.clone(), owner.name.clone());
-                let Some(configured) = configured(view, &live_by_scale, namespace, owner) else {
-                    self.0.extend(before.remove_entry(&key()));
+                let known = before.remove_entry(&owner.uid);
+                let Some(configured) = configured(view, &live_by_scale, &autoscaler.key.namespace, owner) else {
+                    self.0.extend(known);
                     continue;
                 };
-                let mut most = live;
-                if live > configured {
-                    let key = key();
-                    let surplus = Surplus::next(before.remove(&key), live, now);
-                    self.0.insert(key, surplus);
-                    most = surplus.most;
-                }
-                strengths.insert(name, Strength { configured, most });
+                let (uid, size) = known.map_or_else(|| (owner.uid.clone(), None), |(uid, size)| (uid, Some(size)));
+                let size = Size::next(size, configured, live, now);
+                wake_in = size.settles_in(now).into_iter().chain(wake_in).min();
+                strengths.insert(name, size.strength);
+                self.0.insert(uid, size);
             }
         }
+        wake_in
     }
 }
 
-impl Surplus {
-    fn next(before: Option<Self>, live: i64, now: Moment) -> Self {
-        let holds = |before: &Self| before.most > live && now.steady.saturating_sub(before.at) < SURPLUS_SETTLES;
-        before.filter(holds).unwrap_or(Self { most: live, at: now.steady })
+impl Size {
+    fn next(before: Option<Self>, configured: i64, live: i64, now: Moment) -> Self {
+        let shrinks = live > configured || before.is_some_and(|before| configured < before.strength.configured);
+        let shrunk_at = if shrinks { Some(now.steady) } else { before.and_then(|before| before.shrunk_at) };
+        let unsettled = Self { strength: Strength { configured, most: live }, most_at: now.steady, shrunk_at };
+        match before {
+            Some(before) if before.strength.most > live => {
+                let most = before.strength.most;
+                let held = Self { strength: Strength { configured, most }, most_at: before.most_at, shrunk_at };
+                if held.holds(live, now) { held } else { unsettled }
+            }
+            _ => unsettled,
+        }
+    }
+
+    /// Whether what went may still be replaced, or more may still be deleted.
+    fn holds(&self, live: i64, now: Moment) -> bool {
+        if live > self.strength.configured {
+            return now.steady.saturating_sub(self.most_at) < SURPLUS_SETTLES;
+        }
+        self.shrunk_at.is_some_and(|at| now.steady.saturating_sub(at) < SHRINK_SETTLES)
+    }
+
+    fn settles_in(&self, now: Moment) -> Option<Duration> {
+        let settled_at = self.shrunk_at.filter(|_| self.strength.most > self.strength.configured)? + SHRINK_SETTLES;
+        settled_at.checked_sub(now.steady).filter(|left| !left.is_zero())
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::Memory;
+use super::super::act::Outcome;
 use super::world::World;
 use super::{ACCEPTED, carry_out, evicted};
 
@@ -86,6 +87,9 @@ fn a_scale_down_under_way_lets_no_more_pods_go_than_those_that_stay_tolerate() {
     assert_eq!(evictions(&mut world, &mut memory), [0_usize; 0]);
     world.pod("web", "web-10", &json!({}));
     world.pod("web", "web-11", &json!({}));
+    let plan = world.decide(&mut memory);
+    assert_eq!((plan.acts.len(), plan.wake_in), (0, Some(Duration::from_secs(30))), "it may delete more");
+    world.now.steady += Duration::from_secs(30);
     assert_eq!(evictions(&mut world, &mut memory), [2]);
 }
 
@@ -108,4 +112,52 @@ fn evictions_under_way_when_a_scale_down_comes_count_among_its_losses() {
     carry_out(&world, &mut memory, &plan, &ACCEPTED);
     world.scale("web", 5);
     assert_eq!(world.decide(&mut memory).acts, [], "the controller may delete the other five");
+    for name in evicted(&plan) {
+        world.delete(name);
+    }
+    assert_eq!(world.decide(&mut memory).acts, [], "it may have chosen them before it saw the evictions");
+    world.now.steady += Duration::from_secs(30);
+    assert_eq!(evictions(&mut world, &mut memory), [2]);
+}
+
+#[test]
+fn a_scale_down_counts_even_where_the_pods_are_seen_to_have_gone_at_the_same_time() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.deployment("web", 10, &json!({}));
+    let plan = world.decide(&mut memory);
+    carry_out(&world, &mut memory, &plan, &ACCEPTED);
+    world.scale("web", 6);
+    for name in evicted(&plan) {
+        world.delete(name);
+    }
+    assert_eq!(world.decide(&mut memory).acts, [], "four of the last five may be about to go");
+}
+
+#[test]
+fn an_eviction_of_which_nothing_was_heard_is_not_asked_for_again_when_others_went_since() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.deployment("web", 4, &json!({}));
+    let plan = world.decide(&mut memory);
+    assert_eq!(evicted(&plan), ["web-0", "web-1"]);
+    carry_out(&world, &mut memory, &plan, &Outcome::Unknown);
+    world.delete("web-2");
+    world.now.steady += Duration::from_secs(1);
+    assert_eq!(world.decide(&mut memory).acts, [], "one of four may be left");
+    world.pod("web", "web-4", &json!({}));
+    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0", "web-1"]);
+}
+
+#[test]
+fn a_refusal_does_not_take_back_an_attempt_of_which_nothing_was_heard() {
+    let (mut world, mut memory) = (World::new(), Memory::default());
+    world.deployment("web", 2, &json!({}));
+    let plan = world.decide(&mut memory);
+    carry_out(&world, &mut memory, &plan, &Outcome::Unknown);
+    world.now.steady += Duration::from_secs(1);
+    let plan = world.decide(&mut memory);
+    assert_eq!(evicted(&plan), ["web-0"]);
+    carry_out(&world, &mut memory, &plan, &Outcome::TooMany { retry_after: None });
+    assert_eq!(world.decide(&mut memory).acts, [], "the first attempt may have been carried out");
+    world.now.steady += Duration::from_mins(2);
+    assert_eq!(evicted(&world.decide(&mut memory)), ["web-0"], "it was not");
 }

@@ -108,7 +108,7 @@ impl World {
         self.autoscaler_of("apps/v1", "Deployment", name, update_policy);
     }
 
-    fn autoscaler_of(&mut self, api_version: &str, kind: &str, name: &str, update_policy: &Value) {
+    pub(super) fn autoscaler_of(&mut self, api_version: &str, kind: &str, name: &str, update_policy: &Value) {
         let cpu = json!({"cpu": "1", "memory": "100Mi"});
         let recommended =
             json!({"containerName": "app", "target": cpu, "lowerBound": {"cpu": "900m"}, "upperBound": cpu});

@@ -20,7 +20,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn evict(&mut self, candidate: &Candidate, ledger: &mut Ledger) -> Result<Act, SkipReason> {
-        let Member { pod, pending, .. } = candidate.member;
+        let Member { pod, running, pending, .. } = candidate.member;
         if !self.may_evict(candidate.member) {
             return Err(SkipReason::NoRoom);
         }
@@ -38,6 +38,8 @@ impl Turn<'_> {
                 return Err(SkipReason::RecentOomKill);
             }
             self.spend(candidate.member, Disruption::Eviction, ledger)?;
+        } else if let Some(reason) = ledger.budgets.refusal_again(pod, running) {
+            return Err(reason);
         }
         let act = self.act_on(candidate.member, What::Evict, candidate.why, Disruption::Eviction);
         Ok(Act { oom_kill: candidate.oom_kill.clone(), ..act })

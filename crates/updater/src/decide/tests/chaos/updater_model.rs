@@ -3,15 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cluster::View;
+use cluster::{Freshness, Phase, Resource, View, WellKnown};
+use jiff::Timestamp;
 use model::Recommendation;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 
-use super::super::super::act::{Act, Outcome};
+use super::super::super::act::{Act, Outcome, What};
+use super::super::super::group::Disruption;
 use super::super::super::settings::Settings;
-use super::super::super::{Halt, Memory, Scene, decide};
-use super::cluster_model::{ClusterModel, Event};
+use super::super::super::{Memory, Scene, decide};
+use super::cluster_model::{ClusterModel, Event, Known};
+use crate::args::Holding;
+use crate::hold::{Pulse, Signs, hold};
 
 /// What becomes of a request.
 #[derive(Clone, Copy, PartialEq)]
@@ -25,6 +29,15 @@ enum Fate {
     TooMany,
 }
 
+/// A request under way, and what was known when it was decided on.
+struct Request {
+    act: Act,
+    fate: Fate,
+    due: usize,
+    known: Known,
+    seen_ready: bool,
+}
+
 pub(super) struct UpdaterModel {
     memory: Memory,
     pub(super) settings: Settings,
@@ -32,16 +45,21 @@ pub(super) struct UpdaterModel {
     heard: BTreeMap<String, Arc<Recommendation>>,
     seen_pods: usize,
     seen_budgets: usize,
-    requests: Vec<(Act, Fate, usize)>,
+    /// The version of the scales that were read last.
+    scales: usize,
+    requests: Vec<Request>,
     /// Until which step nothing is heard, and whether that is known.
     cut: (usize, bool),
+    /// The number of pod events that a watch that was resumed has to catch up with.
+    missed: Option<usize>,
     /// Until which step the API server does nothing.
     paused: usize,
 }
 
 impl UpdaterModel {
     /// A replica that takes the lead lists everything anew before it decides.
-    pub(super) fn new(cluster: &ClusterModel) -> Self {
+    pub(super) fn new(cluster: &mut ClusterModel) -> Self {
+        cluster.elect();
         let settings = Settings { eviction_tolerance: cluster.tolerance, ..Settings::default() };
         let view = View::default();
         let heard = cluster.recommendations();
@@ -52,20 +70,39 @@ impl UpdaterModel {
             heard,
             seen_pods: 0,
             seen_budgets: 0,
+            scales: 0,
             requests: Vec::new(),
             cut: (0, false),
+            missed: None,
             paused: 0,
         };
         for autoscaler in cluster.world.view.autoscalers.iter() {
             model.view.autoscalers.apply(Arc::clone(autoscaler));
         }
-        for kind in [cluster::WellKnown::Deployment, cluster::WellKnown::ReplicaSet] {
+        for kind in [WellKnown::Deployment, WellKnown::ReplicaSet, WellKnown::Job] {
             for controller in cluster.world.view.controllers(kind) {
                 model.view.controllers_mut(kind).apply(Arc::clone(controller));
             }
         }
         model.see(cluster, usize::MAX, usize::MAX);
+        model.read_scales(cluster);
         model
+    }
+
+    /// Reads the scales, with the pods that are seen now.
+    fn read_scales(&mut self, cluster: &ClusterModel) {
+        let (live, (scales, version)) = (self.view.live_pods_by_scale(), cluster.read_scales());
+        for (key, scale) in scales {
+            let pods = live.get(&key).copied().unwrap_or_default();
+            self.view.apply_scale(key, scale, pods);
+        }
+        self.scales = version;
+    }
+
+    /// Marks the watch of pods as stale or current.
+    fn set_stale(&mut self, is_stale: bool) {
+        let stale_since = is_stale.then_some(Timestamp::UNIX_EPOCH);
+        self.view.set_freshness(Resource::Pods, Freshness { synced: true, stale_since, ..Freshness::default() });
     }
 
     /// Hears so many more events of each watch.
@@ -77,6 +114,9 @@ impl UpdaterModel {
             match event {
                 Event::Pod(pod) => drop(self.view.pods.apply(Arc::clone(pod))),
                 Event::Gone(key) => drop(self.view.pods.delete(key)),
+                Event::Controller(kind, controller) => {
+                    drop(self.view.controllers_mut(*kind).apply(Arc::clone(controller)));
+                }
                 Event::Budget(budget) => drop(self.view.disruption_budgets.apply(Arc::clone(budget))),
             }
         }
@@ -93,22 +133,43 @@ impl UpdaterModel {
         }
         let (cut_until, is_known) = self.cut;
         let is_cut = trouble && step < cut_until;
+        if is_cut && is_known {
+            self.missed = Some(usize::MAX);
+            self.set_stale(true);
+        }
         if !is_cut {
-            let most = if trouble { 6 } else { usize::MAX };
+            if self.missed == Some(usize::MAX) {
+                self.missed = Some(cluster.pod_events.len());
+                cluster.count.resumed += 1;
+            }
+            let most = if trouble { 10 } else { usize::MAX };
             let (pods, budgets) = (rng.random_range(0..=most), rng.random_range(0..=most));
             self.see(cluster, pods, budgets);
             self.heard = cluster.recommendations();
+            if !trouble || rng.random_bool(0.6) {
+                self.read_scales(cluster);
+            }
+            // A watch that is open again is current once it has told what was missed.
+            if self.missed.is_some_and(|missed| self.seen_pods >= missed) {
+                self.missed = None;
+                self.set_stale(false);
+            }
         }
         if !trouble || step >= self.paused {
             self.answer(cluster, step);
         }
         let frozen = BTreeSet::new();
-        let halt = (is_cut && is_known).then_some(Halt::ViewStale);
+        let nothing = View::default();
+        let signs = Signs { view: &self.view, control: &nothing, webhook: &nothing };
+        let holding = Holding { heartbeat: None, stop: None };
+        let (wall, steady) = (cluster.now.wall, std::time::Instant::now());
+        let halt = hold(&signs, &holding, &mut Pulse::default(), wall, steady).err();
+        let known = Known { events: self.seen_pods, scales: self.scales };
         let scene = Scene { view: &self.view, recommendations: &self.heard, halt, frozen: &frozen };
-        let before = self.memory.clone();
         let plan = decide(&scene, &mut self.memory, &self.settings, cluster.now);
+        let before = self.memory.clone();
         for act in plan.acts {
-            cluster.check_decided(&act, before.pending(&act.pod_uid).is_some());
+            self.check_size(cluster, &act, &before);
             if trouble && rng.random_bool(0.3) {
                 // It has to wait for the rate limit, and the plan is dropped.
                 continue;
@@ -120,24 +181,39 @@ impl UpdaterModel {
                 4 | 5 if trouble => Fate::TooMany,
                 _ => Fate::Served,
             };
-            let at = if trouble { step + rng.random_range(0..3) } else { step };
-            self.requests.push((act, fate, at));
+            let due = if trouble { step + rng.random_range(0..3) } else { step };
+            let running = self.view.pods.get(&act.pod).and_then(|pod| pod.running.as_ref());
+            let seen_ready = running.is_some_and(|running| running.ready_since.is_some());
+            self.requests.push(Request { act, fate, due, known, seen_ready });
         }
         if !trouble || step >= self.paused {
             self.answer(cluster, step);
         }
     }
 
+    /// No workload that is too small loses a pod.
+    fn check_size(&self, cluster: &ClusterModel, act: &Act, before: &Memory) {
+        let is_running = self.view.pods.get(&act.pod).is_some_and(|pod| pod.phase == Phase::Running);
+        if act.what != What::Evict || before.pending(&act.pod_uid).is_some() || !is_running {
+            return;
+        }
+        let is_evicted = |uid: &str| before.pending(uid).is_some_and(|it| it.disruption == Disruption::Eviction);
+        let live = self.view.pods.iter().filter(|pod| pod.is_live() && !is_evicted(&pod.uid));
+        let live = live.filter(|pod| pod.owner.as_ref().is_some_and(|owner| owner.name == act.autoscaler.name)).count();
+        let least = cluster.min_replicas(&act.autoscaler.name);
+        assert!(live >= least, "{live} of {least} are too few for {act:?}");
+    }
+
     /// The API server answers what is due.
     fn answer(&mut self, cluster: &mut ClusterModel, step: usize) {
-        let (due, later) = std::mem::take(&mut self.requests).into_iter().partition(|(.., at)| *at <= step);
+        let all = std::mem::take(&mut self.requests);
+        let (due, later): (Vec<_>, Vec<_>) = all.into_iter().partition(|request| request.due <= step);
         self.requests = later;
-        let due: Vec<(Act, Fate, usize)> = due;
-        for (act, fate, _) in due {
+        for Request { act, fate, due: _, known, seen_ready } in due {
             let outcome = match fate {
-                Fate::Served => cluster.execute(&act),
+                Fate::Served => cluster.execute(&act, known, seen_ready),
                 Fate::DoneUnheard => {
-                    cluster.execute(&act);
+                    cluster.execute(&act, known, seen_ready);
                     Outcome::Unknown
                 }
                 Fate::LostUnheard => Outcome::Unknown,
@@ -150,9 +226,9 @@ impl UpdaterModel {
 
     /// Ends at once. What it asked for is done, or is not, before the next leader begins.
     pub(super) fn die(&mut self, cluster: &mut ClusterModel, rng: &mut StdRng) {
-        for (act, ..) in std::mem::take(&mut self.requests) {
+        for Request { act, known, seen_ready, .. } in std::mem::take(&mut self.requests) {
             if rng.random_bool(0.5) {
-                cluster.execute(&act);
+                cluster.execute(&act, known, seen_ready);
             }
         }
     }
