@@ -21,7 +21,7 @@ const STEPS: usize = 70;
 const CALM_STEPS: usize = 400;
 
 /// Steps in which nobody leads after the leader has died.
-const LEASE_STEPS: usize = 5;
+const LEASE_STEPS: usize = 10;
 
 /// What happened.
 #[derive(Debug, Default, Clone, Copy)]

@@ -141,7 +141,7 @@ pub(super) struct ClusterModel {
 
 const NODES: usize = 4;
 /// Steps after which a controller has deleted all pods that it chose for a scale-down.
-const DELETION_STEPS: u32 = 4;
+const DELETION_STEPS: u32 = 8;
 
 impl ClusterModel {
     pub(super) fn new(rng: &mut StdRng, count: Count) -> Self {
@@ -238,7 +238,7 @@ impl ClusterModel {
         for app in 0..self.apps.len() {
             match self.apps[app].kind {
                 Kind::Job if rng.random_bool(0.1) => self.succeed(app, rng),
-                Kind::ReplicaSet | Kind::CloneSet if rng.random_bool(0.03) => {
+                Kind::ReplicaSet | Kind::CloneSet if rng.random_bool(0.04) => {
                     let replicas = rng.random_range(1..=12);
                     self.scale(app, replicas);
                 }
@@ -379,7 +379,7 @@ impl ClusterModel {
         for name in names {
             let pod = self.pods.get_mut(&name).expect("it is there");
             pod.steps_left = pod.steps_left.saturating_sub(1);
-            if pod.is_doomed && !pod.is_terminating && (pod.steps_left == 0 || rng.random_bool(0.3)) {
+            if pod.is_doomed && !pod.is_terminating && (pod.steps_left == 0 || rng.random_bool(0.2)) {
                 self.note_loss(&name);
                 self.pods.get_mut(&name).expect("it is there").is_terminating = true;
                 self.tell(&name);
@@ -598,10 +598,10 @@ impl ClusterModel {
     fn check(&mut self, app: usize, took: bool, act: &Act, known: Known) {
         let (staying, serving) = (self.staying(app), self.serving(app));
         let app = &mut self.apps[app];
-        app.decided = app.decided.later(known);
         if !took {
             return;
         }
+        app.decided = app.decided.later(known);
         let known = app.decided;
         let unseen = |losses: &[Known]| losses.iter().filter(|loss| known.lacks(**loss)).count() as i64;
         let (excused, base) = (unseen(&app.losses), app.attained);

@@ -52,6 +52,8 @@ pub(super) struct UpdaterModel {
     cut: (usize, bool),
     /// The number of pod events that a watch that was resumed has to catch up with.
     missed: Option<usize>,
+    /// The same of the watch that was resumed last: whatever is decided after that is judged as if they were seen.
+    resumed_at: usize,
     /// Until which step the API server does nothing.
     paused: usize,
 }
@@ -74,6 +76,7 @@ impl UpdaterModel {
             requests: Vec::new(),
             cut: (0, false),
             missed: None,
+            resumed_at: 0,
             paused: 0,
         };
         for autoscaler in cluster.world.view.autoscalers.iter() {
@@ -139,14 +142,15 @@ impl UpdaterModel {
         }
         if !is_cut {
             if self.missed == Some(usize::MAX) {
-                self.missed = Some(cluster.pod_events.len());
+                self.resumed_at = cluster.pod_events.len();
+                self.missed = Some(self.resumed_at);
                 cluster.count.resumed += 1;
             }
             let most = if trouble { 10 } else { usize::MAX };
             let (pods, budgets) = (rng.random_range(0..=most), rng.random_range(0..=most));
             self.see(cluster, pods, budgets);
             self.heard = cluster.recommendations();
-            if !trouble || rng.random_bool(0.6) {
+            if !trouble || rng.random_bool(0.15) {
                 self.read_scales(cluster);
             }
             // A watch that is open again is current once it has told what was missed.
@@ -158,13 +162,17 @@ impl UpdaterModel {
         if !trouble || step >= self.paused {
             self.answer(cluster, step);
         }
+        if trouble && rng.random_bool(0.3) {
+            // The pause between two passes is longer than this step.
+            return;
+        }
         let frozen = BTreeSet::new();
         let nothing = View::default();
         let signs = Signs { view: &self.view, control: &nothing, webhook: &nothing };
         let holding = Holding { heartbeat: None, stop: None };
         let (wall, steady) = (cluster.now.wall, std::time::Instant::now());
         let halt = hold(&signs, &holding, &mut Pulse::default(), wall, steady).err();
-        let known = Known { events: self.seen_pods, scales: self.scales };
+        let known = Known { events: self.seen_pods.max(self.resumed_at), scales: self.scales };
         let scene = Scene { view: &self.view, recommendations: &self.heard, halt, frozen: &frozen };
         let plan = decide(&scene, &mut self.memory, &self.settings, cluster.now);
         let before = self.memory.clone();
@@ -176,9 +184,9 @@ impl UpdaterModel {
             }
             self.memory.begin(&act, cluster.now);
             let fate = match rng.random_range(0..20) {
-                0 | 1 if trouble => Fate::DoneUnheard,
-                2 | 3 if trouble => Fate::LostUnheard,
-                4 | 5 if trouble => Fate::TooMany,
+                0..=2 if trouble => Fate::DoneUnheard,
+                3 | 4 if trouble => Fate::LostUnheard,
+                5..=7 if trouble => Fate::TooMany,
                 _ => Fate::Served,
             };
             let due = if trouble { step + rng.random_range(0..3) } else { step };
