@@ -31,7 +31,7 @@ use crate::pace::{Limits, Pace};
 /// and go does not take the machine from what makes them.
 const REST: u32 = 5;
 /// The shortest pause. A rollout makes hundreds of changes a second, and one pass takes up all that came meanwhile.
-const LEAST_REST: Duration = Duration::from_millis(50);
+const LEAST_REST: Duration = Duration::from_millis(100);
 
 /// Upstream's health check allows so many intervals without activity.
 const PATIENCE: u32 = 5;

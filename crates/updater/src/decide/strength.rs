@@ -3,6 +3,7 @@
 //! A group shrinks when fewer pods are wanted than before, or than there are. Its controller then deletes pods, chosen before it
 //! saw what was evicted meanwhile. So what was lost is not seen as missing: only the largest number of pods tells of it.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ struct Size {
 impl Sizes {
     /// Enters the strengths of the groups of `all`, and forgets other groups. Returns the time after which a group has settled.
     pub(super) fn note(&mut self, all: &mut [Matched<'_>], view: &View, now: Moment) -> Option<Duration> {
-        let (mut before, live_by_scale) = (std::mem::take(&mut self.0), view.live_pods_by_scale());
+        let (mut before, live_by_scale) = (std::mem::take(&mut self.0), OnceCell::new());
         let mut wake_in: Option<Duration> = None;
         for Matched { autoscaler, pods, strengths } in all {
             let mut live: BTreeMap<OwnerName, (&Owner, i64)> = BTreeMap::new();
@@ -106,12 +107,13 @@ pub(super) fn owner_name(owner: Option<&Owner>) -> OwnerName<'_> {
 /// Upstream takes 0 for owners that are not well known, and the number of live pods for Jobs, which shrinks with each eviction. Here
 /// the scale subresource of the former says it, once it was read with the pods that are live now, and the specification and the
 /// successes of the latter.
-fn configured(view: &View, live: &HashMap<ScaleKey, PodSet>, namespace: &str, owner: &Owner) -> Option<i64> {
+fn configured(view: &View, live: &OnceCell<HashMap<ScaleKey, PodSet>>, namespace: &str, owner: &Owner) -> Option<i64> {
     let Owner { api_version, kind, name, uid: _ } = owner;
     let replicas = if let Some(kind) = WellKnown::of_kind(kind) {
         view.controller(kind, &ObjectName { namespace, name })?.replicas?
     } else {
         let key = ScaleKey::of(Workload { api_version, kind, namespace, name }).ok()?;
+        let live = live.get_or_init(|| view.live_pods_by_scale());
         match view.scale_with(&key, *live.get(&key)?)? {
             Scale::Found { replicas, .. } => (*replicas)?,
             Scale::NotFound { .. } | Scale::Failed { .. } => return None,
