@@ -96,7 +96,7 @@ pub struct Controller {
     pub selector: Result<Selector, ParseSelectorError>,
     /// The controller that made it.
     pub owner: Option<Owner>,
-    /// How many pods it should have now; none where its kind does not say.
+    /// The number of pods that it should have now; none where its kind does not say.
     pub replicas: Option<i32>,
 }
 

@@ -128,7 +128,7 @@ impl View {
         self.scales.get(key).map(|read| &read.scale)
     }
 
-    /// What the scale subresource said when its owner had these live pods; none where it was not asked since they changed.
+    /// The answer of a scale subresource that was read when its owner had these live pods; none where they changed since.
     pub fn scale_with(&self, key: &ScaleKey, pods: PodSet) -> Option<&Scale> {
         self.scales.get(key).filter(|read| read.pods == pods).map(|read| &read.scale)
     }

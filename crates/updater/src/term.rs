@@ -175,7 +175,7 @@ impl Term {
         }
     }
 
-    /// What waits was decided by a view that was current. It goes at once when the view is no longer.
+    /// Drops the acts that wait once the view is stale: they were decided by one that was current.
     fn view_changed(&mut self) {
         if !is_current(&self.senses.view.borrow()) {
             self.waiting.clear();

@@ -22,8 +22,8 @@ const PACE: Duration = Duration::from_millis(500);
 /// The longest time between two looks at what is needed.
 const IDLE: Duration = Duration::from_mins(1);
 
-/// When a scale subresource is asked again at the latest, and the live pods that its owner had when it was asked. It is asked
-/// again at once when these change: pods are moved only by an answer that is not older than what is seen of them.
+/// The last question about a scale subresource: when it is repeated at the latest, and the live pods that its owner had. It is repeated
+/// at once when these change: pods are moved only by an answer that is not older than what is seen of them.
 struct Asked {
     due: Instant,
     pods: PodSet,

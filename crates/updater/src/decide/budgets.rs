@@ -77,7 +77,7 @@ impl<'a> Budgets<'a> {
         (!covering.iter().all(|index| self.allows(*index, running))).then_some(SkipReason::DisruptionBudget)
     }
 
-    /// Why an eviction that counts already, but may not have happened, may not be asked for again, if it may not.
+    /// The reason not to repeat an eviction that counts already, but may not have happened; none if it may be repeated.
     pub(super) fn refusal_again(&mut self, pod: &Pod, running: &Running) -> Option<SkipReason> {
         if pod.phase == Phase::Pending || !is_ready(running) {
             return None;

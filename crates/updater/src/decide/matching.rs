@@ -18,7 +18,7 @@ pub(super) struct Matched<'a> {
     pub(super) autoscaler: &'a Arc<Autoscaler>,
     /// Pods that are bound to a node and are not being deleted, by name.
     pub(super) pods: Vec<&'a Arc<Pod>>,
-    /// How many pods each group should have, by owner; a group is left alone where that is not known.
+    /// The number of pods that each group should have, by owner; a group without one is left alone.
     pub(super) strengths: BTreeMap<OwnerName<'a>, Strength>,
 }
 

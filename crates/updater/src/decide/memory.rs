@@ -96,7 +96,7 @@ struct Flight {
     disruption: Disruption,
     stage: Stage,
     since: Duration,
-    /// When an attempt before this one ended with an unknown outcome: it may have happened, whatever becomes of this one.
+    /// The end of an earlier attempt with an unknown outcome: it may have happened, even if this one is refused.
     unknown_since: Option<Duration>,
 }
 

@@ -21,10 +21,10 @@ const SURPLUS_SETTLES: Duration = Duration::from_mins(5);
 /// Kind and name of the owner of a group; none for pods without an owner.
 pub(super) type OwnerName<'a> = Option<(&'a str, &'a str)>;
 
-/// How many pods a group should have, and had.
+/// The number of pods that a group should have, and the number that it had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Strength {
-    /// How many there should be.
+    /// The number of pods that it should have.
     pub(super) configured: i64,
     /// The largest number of live pods since the group shrinks; the number of live pods where it does not.
     pub(super) most: i64,
@@ -37,7 +37,7 @@ pub(super) struct Sizes(HashMap<String, Size>);
 #[derive(Debug, Clone, Copy)]
 struct Size {
     strength: Strength,
-    /// When there were last as many as `most`.
+    /// The last time with as many live pods as `most`.
     most_at: Duration,
     shrunk_at: Option<Duration>,
 }
@@ -102,7 +102,7 @@ pub(super) fn owner_name(owner: Option<&Owner>) -> OwnerName<'_> {
     owner.map(|owner| (owner.kind.as_str(), owner.name.as_str()))
 }
 
-/// How many pods the owner should have; none where that is not known, and then its pods are left alone.
+/// The number of pods that the owner should have; none where that is not known, and then its pods are left alone.
 ///
 /// Upstream takes 0 for owners that are not well known, and the number of live pods for Jobs, which shrinks with each eviction. Here
 /// the scale subresource of the former says it, once it was read with the pods that are live now, and the specification and the

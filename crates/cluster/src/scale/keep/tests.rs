@@ -1,4 +1,4 @@
-//! Which scale subresources are read again, and when, before a server that answers for one `CloneSet`.
+//! Repeated reads of scale subresources, with a server that answers for one `CloneSet`.
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
@@ -90,7 +90,7 @@ fn an_answer_counts_for_the_live_pods_that_it_was_read_with() {
     assert_eq!(view.scale(&key()), Some(&found(2)), "the selector is used all the same");
 }
 
-/// A server of one `CloneSet` with so many replicas, which counts how often its scale is read.
+/// A server of one `CloneSet` with this number of replicas. Counts the reads of its scale.
 fn server(replicas: &Arc<AtomicI32>, reads: &Arc<AtomicUsize>) -> Client {
     let (replicas, reads) = (Arc::clone(replicas), Arc::clone(reads));
     let service = tower::service_fn(move |request: Request<Body>| {

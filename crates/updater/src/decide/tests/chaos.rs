@@ -20,10 +20,10 @@ const STEPS: usize = 70;
 /// Steps without any trouble at the end, in which everything must come right.
 const CALM_STEPS: usize = 400;
 
-/// Steps in which nobody leads after the leader has died.
+/// Steps without a leader after one has died.
 const LEASE_STEPS: usize = 10;
 
-/// What happened.
+/// The number of things that happened.
 #[derive(Debug, Default, Clone, Copy)]
 struct Count {
     evictions: u64,

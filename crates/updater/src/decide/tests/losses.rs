@@ -100,7 +100,7 @@ fn pods_beyond_those_wanted_for_long_are_taken_to_stay() {
     world.scale("web", 5);
     assert_eq!(evictions(&mut world, &mut memory), [2]);
     world.now.steady += Duration::from_mins(5);
-    assert_eq!(evictions(&mut world, &mut memory), [2], "nobody replaced or deleted any");
+    assert_eq!(evictions(&mut world, &mut memory), [2], "none was replaced or deleted");
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl World {
         sets.apply(Arc::new(set));
     }
 
-    /// A `CloneSet` of so many pods.
+    /// A `CloneSet` with this number of pods.
     pub(super) fn clone_set(&mut self, name: &str, replicas: usize) {
         self.pods_of("CloneSet", name, 0..replicas);
         self.read_scale(name, replicas as i32);
@@ -80,7 +80,7 @@ impl World {
         self.view.apply_scale(key, scale, pods);
     }
 
-    /// A Job with this specification and so many pods that succeeded; without the pods.
+    /// A Job with this specification and this number of successes; without the pods.
     pub(super) fn job(&mut self, name: &str, spec: &Value, succeeded: i32) {
         let mut spec = spec.clone();
         spec["selector"] = json!({"matchLabels": {"app": name}});

@@ -28,7 +28,7 @@ pub(super) enum Event {
     Budget(Arc<DisruptionBudget>),
 }
 
-/// What owns the pods of a workload.
+/// The kind of the owner of a workload's pods.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     ReplicaSet,
@@ -53,7 +53,7 @@ struct App {
     kind: Kind,
     /// Of a Job: how many pods it has at a time.
     replicas: i64,
-    /// How many pods still have to succeed, where it is a Job.
+    /// Pods that still have to succeed, where it is a Job.
     to_succeed: i64,
     min_replicas: i64,
     in_place: bool,
@@ -67,10 +67,10 @@ struct App {
     target: i64,
     /// The most of its wanted pods that served at a time, as far as they are still wanted.
     attained: i64,
-    /// What others took of the pods that stay, and of those that a budget counts.
+    /// Losses to others, of the pods that stay, and of those that a budget counts.
     losses: Vec<Known>,
     healthy_losses: Vec<Known>,
-    /// What the leader knew when it last decided about something that was then done.
+    /// The leader's knowledge at its last decision that was carried out.
     decided: Known,
 }
 
@@ -107,7 +107,7 @@ struct TruePod {
     is_running: bool,
     is_ready: bool,
     is_terminating: bool,
-    /// The controller has chosen it for a scale-down, and deletes it within so many steps.
+    /// The controller has chosen it for a scale-down, and deletes it within `steps_left`.
     is_doomed: bool,
     steps_left: u32,
     /// A container is to be restarted, or is being.
@@ -217,7 +217,7 @@ impl ClusterModel {
         }
     }
 
-    /// What there is to know now.
+    /// All that there is to know now.
     fn happening(&self) -> Known {
         Known { events: self.pod_events.len(), scales: 0 }
     }
@@ -274,7 +274,7 @@ impl ClusterModel {
         }
     }
 
-    /// Somebody else is about to take a pod; the event that tells of it comes next.
+    /// Others are about to take a pod; the event about it comes next.
     fn note_loss(&mut self, name: &str) {
         let (happened, pod) = (self.happening(), &self.pods[name]);
         let app = &mut self.apps[pod.app];
@@ -593,8 +593,8 @@ impl ClusterModel {
         true
     }
 
-    /// What must always hold once a pod was taken that served, but for what others took that the leader could not know of when it
-    /// decided.
+    /// Checks the tolerance and the budget once a pod was taken that served. Losses to others that the leader could not know of when it
+    /// decided are excused.
     fn check(&mut self, app: usize, took: bool, act: &Act, known: Known) {
         let (staying, serving) = (self.staying(app), self.serving(app));
         let app = &mut self.apps[app];
