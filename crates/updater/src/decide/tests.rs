@@ -2,10 +2,10 @@
 
 mod chaos;
 mod in_place;
+mod losses;
 mod oom;
 mod settling;
 mod sidecars;
-mod losses;
 mod vectors;
 mod world;
 
