@@ -65,8 +65,13 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         if let Some((key, _)) = &rules.holding.heartbeat {
             webhook = webhook.heartbeat(key);
         }
-        let senses =
-            Senses { view: watches.view(), control: control.view(), webhook: webhook.view(), feed: heard.clone() };
+        let senses = Senses {
+            view: watches.view(),
+            control: control.view(),
+            webhook: webhook.view(),
+            feed: heard.clone(),
+            clock: chassis.clock(),
+        };
         let term = Term::new(senses, rules.clone(), Writer::new(acting.clone(), leading), tell.clone());
         let shutdown: CancellationToken = chassis.shutdown.clone();
         async move {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cluster::{Autoscaler, ObjectKey, View};
 use feed::Following;
-use jiff::Timestamp;
+use runtime::ApiServerClock;
 use runtime::throttle::Throttle;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
@@ -48,6 +48,8 @@ pub(crate) struct Senses {
     pub(crate) webhook: watch::Receiver<View>,
     /// The feed, where it is on.
     pub(crate) feed: Option<watch::Receiver<Following>>,
+    /// The API server's time: the Lease, ages of pods and maintenance windows are not judged by the node's own clock.
+    pub(crate) clock: ApiServerClock,
 }
 
 /// What the command line says.
@@ -192,7 +194,7 @@ impl Term {
     }
 
     fn moment(&self) -> Moment {
-        Moment { wall: Timestamp::now(), steady: self.started.elapsed() }
+        Moment { wall: self.senses.clock.timestamp(), steady: self.started.elapsed() }
     }
 
     /// Decides anew.
