@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter fresh
+.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-tenants fresh
 
 demo: ## the main job on a real control plane: sizes, pods moved, replicas before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -39,6 +39,10 @@ bench-adapter: ## latency, throughput and memory of the adapter over TLS, asked 
 bench-scale: ## the recommender before a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
 	cargo build --locked --release --workspace --bins
 	target/release/scale
+
+bench-tenants: ## answers for one tenant, alone and beside one that makes large, numerous and slow objects of all kinds
+	cargo build --locked --release --workspace --bins
+	target/release/tenants
 
 bench-updater: ## 2,000 pods of 1,000 VPA objects (VPAS=N) on a real control plane, all evicted and made anew with their new sizes
 	cargo build --locked --release --workspace --bins

@@ -1,0 +1,106 @@
+//! Two tenants on one control plane: the time until one gets its recommendation, forecast, admission and metric answers, alone and beside
+//! a hostile one.
+//!
+//! The hostile tenant may write in one namespace only, and makes there whatever the API server lets it make that is large, numerous or
+//! slow. Fails where an answer takes more than [`MOST`] times its usual time. `make bench-tenants` runs the release build.
+
+mod hostile;
+mod user;
+mod usual;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deployed::{deploy_these, process, replicas_of};
+use e2e::measuring::{exit_code, in_sandbox};
+use e2e::{apply, feed_certificates, kubectl_in, load, program};
+use kube::Client;
+use sandbox::{Options, Sandbox};
+
+use usual::{Measured, Tenant};
+
+/// How many times its usual time an answer may take.
+const MOST: f64 = 2.0;
+/// What is waited for comes within this time.
+const PATIENCE: Duration = Duration::from_mins(5);
+const SYSTEM: &str = "plimsoll-system";
+const SUITE: &str = "app.kubernetes.io/part-of=plimsoll";
+/// The programs, with the ports of their metrics.
+const PROGRAMS: [(&str, u16); 4] = [("recommender", 8942), ("updater", 8943), ("webhook", 8944), ("adapter", 8945)];
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    Box::pin(exit_code(run())).await
+}
+
+async fn run() -> Result<()> {
+    let options = Options { prometheus: true, ..Options::new("tenants", program("sandbox")?) };
+    in_sandbox(options, async |sandbox| measure(sandbox).await).await
+}
+
+async fn measure(sandbox: &Sandbox) -> Result<()> {
+    let client = sandbox.client().await?;
+    deploy(sandbox, &client).await.context("deploy the suite")?;
+    let tenant = Tenant::new(sandbox, "shop").await.context("make the tenant's workload")?;
+    let alone = tenant.measure("alone").await?;
+    println!("  {:<34} {:>9} {:>9} {:>9} {:>9}   median seconds", "", "recommend", "forecast", "admission", "metric");
+    println!("  {:<34} {}", "alone", row(&alone));
+
+    let hostile = hostile::Hostile::new(sandbox).await?;
+    hostile.make().await.context("make hostile objects")?;
+    let beside = hostile.while_asking(tenant.measure("beside")).await?;
+    println!("  {:<34} {}", "beside a hostile tenant", row(&beside));
+    restart(sandbox, &client).await.context("restart the suite")?;
+    let after = hostile.while_asking(tenant.measure("after")).await?;
+    println!("  {:<34} {}", "after a restart of all programs", row(&after));
+    memory(&client).await?;
+    for (name, now) in [("beside a hostile tenant", &beside), ("after a restart", &after)] {
+        for (what, usual, now) in alone.against(now) {
+            ensure!(now <= MOST * usual, "{name}, {what} takes {now:.3} s instead of {usual:.3} s");
+        }
+    }
+    Ok(())
+}
+
+fn row(measured: &Measured) -> String {
+    let Measured { recommendation, forecast, admission, metric } = measured;
+    format!("{recommendation:>9.2} {forecast:>9.2} {admission:>9.4} {metric:>9.4}")
+}
+
+async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
+    apply(sandbox, "deploy/base/namespace.yaml").await?;
+    let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+    let authority = sandbox.authority().display().to_string();
+    let entries = [
+        format!("--from-literal=PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS={url}"),
+        format!("--from-literal=PLIMSOLL_RECOMMENDER_PROMETHEUS_CA_FILE={authority}"),
+        format!("--from-literal=PLIMSOLL_ADAPTER_PROMETHEUS_URL={url}"),
+        format!("--from-literal=PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE={authority}"),
+    ];
+    let mut arguments = vec!["create", "configmap", "prometheus", "-n", SYSTEM];
+    arguments.extend(entries.iter().map(String::as_str));
+    kubectl_in(sandbox, &arguments).await?;
+    feed_certificates(client).await?;
+    deploy_these(sandbox, "tests/tenants", SUITE).await
+}
+
+/// New processes, which list everything.
+async fn restart(sandbox: &Sandbox, client: &Client) -> Result<()> {
+    kubectl_in(sandbox, &["rollout", "restart", "deployment", "-n", SYSTEM]).await?;
+    for (name, _) in PROGRAMS {
+        let deployment = format!("deployment/plimsoll-{name}");
+        kubectl_in(sandbox, &["rollout", "status", &deployment, "-n", SYSTEM, "--timeout=5m"]).await?;
+    }
+    e2e::deployed::all_ready(client, SUITE).await
+}
+
+async fn memory(client: &Client) -> Result<()> {
+    for (name, port) in PROGRAMS {
+        for replica in replicas_of(client, &format!("app.kubernetes.io/name={name}"), port).await? {
+            let (now, most) = load::resident(process(client, &replica).await?)?;
+            println!("  {name:<12} resident memory {now:.0} MB, at most {most:.0} MB");
+        }
+    }
+    Ok(())
+}
