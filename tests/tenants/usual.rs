@@ -54,6 +54,7 @@ impl Measured {
 pub(crate) struct Tenant {
     namespace: String,
     client: Client,
+    store: Receiver,
 }
 
 impl Tenant {
@@ -73,8 +74,11 @@ impl Tenant {
         });
         let deployments: Api<Deployment> = Api::namespaced(client.clone(), &namespace);
         deployments.create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
-        history(sandbox, &namespace).await?;
-        let tenant = Self { namespace, client };
+        let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
+        let store = Receiver::new(&url, sandbox.authority())?;
+        let tenant = Self { namespace, client, store };
+        tenant.write_cpu().await?;
+        tenant.write_queue().await?;
         // Usage and webhook are there once the first object is served.
         tenant.recommendation("first-0").await?;
         Ok(tenant)
@@ -82,12 +86,14 @@ impl Tenant {
 
     /// Times answers about objects with names that begin like this.
     pub(crate) async fn measure(&self, prefix: &str) -> Result<Measured> {
+        self.write_queue().await?;
         let (mut recommendations, mut forecasts) = (Vec::new(), Vec::new());
         for number in 0..OBJECTS {
             recommendations.push(self.recommendation(&format!("{prefix}-{number}")).await?);
             forecasts.push(self.forecast(&format!("{prefix}-{number}")).await?);
         }
         let set = self.replica_set().await?;
+        self.write_queue().await?;
         let (mut admissions, mut metrics) = (Vec::new(), Vec::new());
         for number in 0..ASKED {
             admissions.push(self.admission(&set).await?);
@@ -99,6 +105,22 @@ impl Tenant {
             admission: median(admissions),
             metric: median(metrics),
         })
+    }
+
+    /// Five days of CPU of the workload, with a rise now.
+    async fn write_cpu(&self) -> Result<()> {
+        let now = Timestamp::now().as_second() / 60 * 60;
+        let (namespace, pod) = (self.namespace.as_str(), "web-6d5f9c7b8d-aaaaa");
+        let cpu = DailyCpu { namespace, pod, container: "app", rise: now, busy: 6 * 3600, low: 0.02, high: 0.28 };
+        self.store.write_daily_cpu(&cpu, now - 5 * DAY, now).await
+    }
+
+    /// The depth of a queue for the next minutes: the store takes samples of up to ten minutes ahead.
+    async fn write_queue(&self) -> Result<()> {
+        let now = Timestamp::now().as_second();
+        let labels: Labels<'_> =
+            BTreeMap::from([("__name__", "queue_depth"), ("namespace", &*self.namespace), ("queue", "orders")]);
+        self.store.write(labels, (now..now + 540).step_by(30).map(|second| (second, 7.0))).await
     }
 
     async fn recommendation(&self, name: &str) -> Result<f64> {
@@ -181,20 +203,6 @@ impl Tenant {
         ensure!(answer["items"][0]["value"] == "7", "{answer}");
         Ok(seconds)
     }
-}
-
-/// A week of CPU and the current depth of a queue.
-async fn history(sandbox: &Sandbox, namespace: &str) -> Result<()> {
-    let url = sandbox.prometheus_url().context("this sandbox has a Prometheus")?;
-    let receiver = Receiver::new(&url, sandbox.authority())?;
-    let now = Timestamp::now().as_second() / 60 * 60;
-    let pod = "web-6d5f9c7b8d-aaaaa";
-    let cpu = DailyCpu { namespace, pod, container: "app", rise: now, busy: 6 * 3600, low: 0.02, high: 0.28 };
-    receiver.write_daily_cpu(&cpu, now - 5 * DAY, now).await?;
-    let labels: Labels<'_> =
-        BTreeMap::from([("__name__", "queue_depth"), ("namespace", namespace), ("queue", "orders")]);
-    // Series are found for five minutes after their last sample; these reach as far ahead as the store takes.
-    receiver.write(labels, (now - 600..now + 3600).step_by(60).map(|second| (second, 7.0))).await
 }
 
 fn median(mut seconds: Vec<f64>) -> f64 {
