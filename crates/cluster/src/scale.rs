@@ -3,6 +3,7 @@
 mod keep;
 mod question;
 mod read;
+mod schedule;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

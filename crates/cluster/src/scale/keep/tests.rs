@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use http::{Request, Response};
 use k8s_openapi::api::core::v1;
 use kube::client::Body;
+use model::WorkloadRef;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::*;
 use crate::autoscaler::Autoscaler;
 use crate::pod::Pod;
+use crate::scale::ScaleQuestions;
 use crate::table::ObjectKey;
 
 fn key() -> ScaleKey {
@@ -142,5 +145,57 @@ async fn a_scale_is_read_again_soon_after_pods_come_or_go() {
     assert!(changed_at.elapsed() <= Duration::from_secs(2), "{:?}", changed_at.elapsed());
     let pods = seen.borrow().live_pods_by_scale()[&key()];
     seen.wait_for(|view| view.scale_with(&key(), pods).is_some()).await.expect("it is read with all pods");
+    keeping.abort();
+}
+
+/// An API server that knows the group `example.com` with the kind `Web`, and the group `slow.example.com`, which never answers.
+fn api_server() -> Client {
+    let group = |name: &str| {
+        let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+        json!({"name": name, "versions": [version], "preferredVersion": version})
+    };
+    Client::new(
+        tower::service_fn(move |request: Request<Body>| async move {
+            let answer = match request.uri().path() {
+                "/apis" => json!({"groups": [group("example.com"), group("slow.example.com")]}),
+                "/apis/example.com/v1" => {
+                    let resource = |name: &str| json!({"name": name, "singularName": "", "namespaced": true, "kind": "Web", "verbs": ["get"]});
+                    json!({"groupVersion": "example.com/v1", "resources": [resource("webs"), resource("webs/scale")]})
+                }
+                path if path.starts_with("/apis/example.com/v1/namespaces/") => {
+                    json!({"metadata": {}, "spec": {"replicas": 2}, "status": {"replicas": 2, "selector": "app=web"}})
+                }
+                _ => std::future::pending().await,
+            };
+            Ok::<_, std::io::Error>(Response::new(Body::from(answer.to_string().into_bytes())))
+        }),
+        "default",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_that_hang_do_not_hold_up_those_of_others() {
+    let workload = |group: &str, namespace: &str, name: String| WorkloadRef {
+        api_version: format!("{group}/v1"),
+        kind: "Web".to_owned(),
+        namespace: namespace.to_owned(),
+        name,
+    };
+    let hanging = (0..100).map(|name| workload("slow.example.com", "a", format!("web{name}")));
+    let good = workload("example.com", "z", "web".to_owned());
+    let store = Arc::new(watch::Sender::new(View::default()));
+    ScaleQuestions::new(Arc::clone(&store)).ask(hanging.chain([good.clone()]).collect());
+    let started = Instant::now();
+    let keeping = tokio::spawn(keep(api_server(), Arc::clone(&store)));
+    let key = ScaleKey::of(&good).expect("a key");
+    let found = Scale::Found { selector: "app=web".to_owned(), owner: None, replicas: Some(2) };
+    let mut view = store.subscribe();
+    drop(view.wait_for(|view| view.scale(&key) == Some(&found)).await.expect("the store lives"));
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    // The group is asked once; what it should say of 100 objects fails with it.
+    let has_failed =
+        |view: &View| view.scales.iter().filter(|read| matches!(read.scale, Scale::Failed { .. })).count() == 100;
+    drop(view.wait_for(has_failed).await.expect("the store lives"));
+    assert!(started.elapsed() < Duration::from_secs(35), "{:?}", started.elapsed());
     keeping.abort();
 }

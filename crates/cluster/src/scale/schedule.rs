@@ -1,0 +1,264 @@
+//! The order in which scale subresources are read: in turns by namespace and API group, and no more at the same time of one than leave room
+//! for the others. A group whose server does not answer holds up its own objects alone.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{PodSet, Scale, ScaleKey};
+
+/// Reads at the same time.
+const MOST: usize = 32;
+/// Reads at the same time of one API group: four groups whose servers hang leave no room.
+const MOST_OF_GROUP: usize = 8;
+/// Reads at the same time of one API group for one namespace.
+const MOST_OF_LANE: usize = 2;
+/// How often an answer is asked for again; up to twice as long, so that the reads spread out.
+const REFRESH: Duration = Duration::from_mins(10);
+/// How soon a read that failed for a passing reason is tried again; twice as long after each further failure, up to [`REFRESH`].
+const RETRY: Duration = Duration::from_secs(15);
+
+/// Namespace and API group.
+type Lane = (String, String);
+
+/// The reads that are due, under way, and to come.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    known: BTreeMap<ScaleKey, Known>,
+    /// When each key that is neither due nor being read will be due.
+    later: BTreeSet<(Instant, ScaleKey)>,
+    /// The keys that are due. Those that are not known any more are passed over.
+    due: BTreeMap<Lane, VecDeque<ScaleKey>>,
+    /// Reads under way.
+    lanes: BTreeMap<Lane, usize>,
+    groups: BTreeMap<String, usize>,
+    last: Option<Lane>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Passing failures in a row.
+    failures: u32,
+    /// When it will be due; none while it is due or being read.
+    at: Option<Instant>,
+    /// The live pods of the owner. When these change the scale is read again at once: pods are moved only by an answer that is not
+    /// older than what is seen of them.
+    pods: PodSet,
+    is_read: bool,
+    /// The pods changed while it was being read.
+    is_outdated: bool,
+}
+
+impl Schedule {
+    /// Makes `needed` the keys to read; gives those that are needed no longer.
+    pub(super) fn update(&mut self, needed: &BTreeMap<ScaleKey, PodSet>) -> Vec<ScaleKey> {
+        let gone: Vec<ScaleKey> = self.known.keys().filter(|key| !needed.contains_key(*key)).cloned().collect();
+        for key in &gone {
+            if let Some(at) = self.known.remove(key).and_then(|known| known.at) {
+                self.later.remove(&(at, key.clone()));
+            }
+        }
+        for (key, pods) in needed {
+            let Some(known) = self.known.get_mut(key) else {
+                self.known.insert(key.clone(), Known { pods: *pods, ..Known::default() });
+                self.due.entry(lane(key)).or_default().push_back(key.clone());
+                continue;
+            };
+            if std::mem::replace(&mut known.pods, *pods) == *pods {
+                continue;
+            }
+            known.is_outdated = known.is_read;
+            // One that fails keeps its pauses.
+            if known.failures == 0
+                && let Some(at) = known.at.take()
+            {
+                self.later.remove(&(at, key.clone()));
+                self.due.entry(lane(key)).or_default().push_back(key.clone());
+            }
+        }
+        gone
+    }
+
+    /// The reads to begin now, with the live pods of the owners.
+    pub(super) fn begin(&mut self, now: Instant) -> Vec<(ScaleKey, PodSet)> {
+        while let Some((_, key)) = self.later.first().filter(|(at, _)| *at <= now).cloned() {
+            self.later.pop_first();
+            if let Some(known) = self.known.get_mut(&key) {
+                known.at = None;
+                self.due.entry(lane(&key)).or_default().push_back(key);
+            }
+        }
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    fn next(&mut self) -> Option<(ScaleKey, PodSet)> {
+        if self.lanes.values().sum::<usize>() >= MOST {
+            return None;
+        }
+        let has_room = |lane: &Lane| {
+            self.lanes.get(lane).is_none_or(|reads| *reads < MOST_OF_LANE)
+                && self.groups.get(&lane.1).is_none_or(|reads| *reads < MOST_OF_GROUP)
+        };
+        let start = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let after = self.due.range::<Lane, _>((start, Bound::Unbounded));
+        let lane = after.chain(&self.due).map(|(lane, _)| lane).find(|lane| has_room(lane))?.clone();
+        let key = self.due.get_mut(&lane)?.pop_front();
+        if self.due.get(&lane).is_some_and(VecDeque::is_empty) {
+            self.due.remove(&lane);
+        }
+        self.last = Some(lane.clone());
+        match key.and_then(|key| self.known.get_mut(&key).map(|known| (key, known))) {
+            Some((key, known)) => {
+                known.is_read = true;
+                *self.groups.entry(lane.1.clone()).or_default() += 1;
+                *self.lanes.entry(lane).or_default() += 1;
+                Some((key, known.pods))
+            }
+            None => self.next(),
+        }
+    }
+
+    /// A read has ended; gives whether its answer is still needed. `chance` is from 0 to 1.
+    pub(super) fn end(&mut self, key: &ScaleKey, scale: &Scale, now: Instant, chance: f64) -> bool {
+        let lane = lane(key);
+        leave(&mut self.groups, &lane.1);
+        leave(&mut self.lanes, &lane);
+        let Some(known) = self.known.get_mut(key) else { return false };
+        let is_passing = matches!(scale, Scale::Failed { transient: true, .. });
+        known.is_read = false;
+        let is_outdated = std::mem::take(&mut known.is_outdated);
+        let wait = if is_passing {
+            RETRY.saturating_mul(2_u32.saturating_pow(known.failures)).min(REFRESH)
+        } else if is_outdated {
+            Duration::ZERO
+        } else {
+            REFRESH.mul_f64(1.0 + chance.clamp(0.0, 1.0))
+        };
+        known.failures = if is_passing { known.failures.saturating_add(1) } else { 0 };
+        // It may have been forgotten and needed again meanwhile: then it is due already.
+        if let Some(before) = known.at.replace(now + wait) {
+            self.later.remove(&(before, key.clone()));
+        }
+        self.later.insert((now + wait, key.clone()));
+        true
+    }
+
+    /// When the next read will be due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.later.first().map(|(at, _)| *at)
+    }
+}
+
+fn lane(key: &ScaleKey) -> Lane {
+    (key.namespace.clone(), key.group.clone())
+}
+
+fn leave<K: Ord>(reads: &mut BTreeMap<K, usize>, key: &K) {
+    if let Some(count) = reads.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            reads.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(namespace: &str, group: &str, name: usize) -> ScaleKey {
+        let [group, namespace] = [group, namespace].map(str::to_owned);
+        ScaleKey { group, kind: "Web".to_owned(), namespace, name: format!("{name:04}") }
+    }
+
+    fn failed(transient: bool) -> Scale {
+        Scale::Failed { reason: "no".to_owned(), transient }
+    }
+
+    /// The keys, each of an owner without pods.
+    fn needed(keys: impl IntoIterator<Item = ScaleKey>) -> BTreeMap<ScaleKey, PodSet> {
+        keys.into_iter().map(|key| (key, PodSet::default())).collect()
+    }
+
+    fn begin(schedule: &mut Schedule, now: Instant) -> Vec<ScaleKey> {
+        schedule.begin(now).into_iter().map(|(key, _)| key).collect()
+    }
+
+    fn names(keys: &[ScaleKey]) -> Vec<String> {
+        keys.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect()
+    }
+
+    #[test]
+    fn namespaces_take_turns() {
+        let mut schedule = Schedule::default();
+        let now = Instant::now();
+        schedule.update(&needed((0..100).map(|name| key("many", "a", name)).chain([key("one", "a", 0)])));
+        let first = begin(&mut schedule, now);
+        assert_eq!(names(&first), ["many/0000", "one/0000", "many/0001"]);
+        for key in &first {
+            assert!(schedule.end(key, &failed(true), now, 0.0));
+        }
+        assert_eq!(names(&begin(&mut schedule, now)), ["many/0002", "many/0003"]);
+        assert!(begin(&mut schedule, now).is_empty(), "two are being read");
+    }
+
+    #[test]
+    fn a_group_that_hangs_leaves_room_for_others() {
+        let mut schedule = Schedule::default();
+        let tenants: Vec<String> = (0..50).map(|tenant| format!("t{tenant}")).collect();
+        let hanging = tenants.iter().flat_map(|tenant| (0..10).map(move |name| key(tenant, "slow", name)));
+        schedule.update(&needed(hanging.chain([key("t7", "fast", 0), key("z", "fast", 1)])));
+        let begun = begin(&mut schedule, Instant::now());
+        assert_eq!(begun.iter().filter(|key| key.group == "slow").count(), MOST_OF_GROUP);
+        assert_eq!(begun.iter().filter(|key| key.group == "fast").count(), 2);
+    }
+
+    #[test]
+    fn the_number_of_reads_is_bounded() {
+        let mut schedule = Schedule::default();
+        let groups: Vec<String> = (0..50).map(|group| format!("g{group}")).collect();
+        schedule.update(&needed(groups.iter().flat_map(|group| (0..9).map(move |name| key("a", group, name)))));
+        assert_eq!(begin(&mut schedule, Instant::now()).len(), MOST);
+    }
+
+    #[test]
+    fn passing_failures_back_off_and_answers_are_refreshed() {
+        let (mut schedule, web, mut now) = (Schedule::default(), key("a", "g", 0), Instant::now());
+        schedule.update(&needed([web.clone()]));
+        let mut waits = Vec::new();
+        for scale in [failed(true), failed(true), failed(true), failed(false), failed(true)] {
+            assert_eq!(begin(&mut schedule, now).len(), 1);
+            assert!(schedule.end(&web, &scale, now, 0.5));
+            let due = schedule.next_due().expect("it is known");
+            waits.push((due - now).as_secs());
+            assert!(begin(&mut schedule, due.checked_sub(Duration::from_millis(1)).expect("later")).is_empty());
+            now = due;
+        }
+        assert_eq!(waits, [15, 30, 60, 900, 15]);
+        for _ in 0..100 {
+            begin(&mut schedule, now);
+            schedule.end(&web, &failed(true), now, 0.0);
+            now = schedule.next_due().expect("it is known");
+        }
+        begin(&mut schedule, now);
+        schedule.end(&web, &failed(true), now, 0.0);
+        assert_eq!(schedule.next_due(), Some(now + REFRESH));
+    }
+
+    #[test]
+    fn what_is_needed_no_longer_is_not_read() {
+        let mut schedule = Schedule::default();
+        let now = Instant::now();
+        let all: Vec<ScaleKey> = (0..4).map(|name| key("a", "g", name)).collect();
+        schedule.update(&needed(all.iter().cloned()));
+        let begun = begin(&mut schedule, now);
+        assert_eq!(names(&begun), ["a/0000", "a/0001"]);
+        schedule.end(&all[1], &failed(true), now, 0.0);
+        assert_eq!(names(&schedule.update(&needed([all[3].clone()]))), ["a/0000", "a/0001", "a/0002"]);
+        assert!(!schedule.end(&all[0], &failed(false), now, 0.0));
+        assert_eq!(schedule.next_due(), None);
+        assert_eq!(names(&begin(&mut schedule, now + REFRESH)), ["a/0003"]);
+    }
+}
