@@ -30,4 +30,4 @@ pub mod sizing_policy;
 pub mod substitute;
 pub mod vpa;
 
-pub use parse::ParseError;
+pub use parse::{ParseError, parse_text};

@@ -1,10 +1,9 @@
 //! A `VerticalPodAutoscaler` object, parsed from its loose form and stripped of metadata that changes no decision.
 
-use api::ParseError;
-use api::vpa::{self, CrossVersionObjectReference, VerticalPodAutoscaler};
+use api::vpa::{CrossVersionObjectReference, VerticalPodAutoscaler};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
-use kube::core::{DynamicObject, ObjectMeta};
+use kube::core::ObjectMeta;
 use model::{Workload, WorkloadRef};
 
 use crate::table::{Entry, ObjectKey};
@@ -23,19 +22,10 @@ pub struct Autoscaler {
 }
 
 impl Autoscaler {
-    /// Reads an object, or says which field cannot be read.
-    pub(crate) fn trim(loose: DynamicObject) -> Result<Self, ParseError> {
-        let key = key(&loose.metadata);
-        let value = serde_json::to_value(loose).map_err(|error| ParseError {
-            kind: "VerticalPodAutoscaler".to_owned(),
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            field: ".".to_owned(),
-            reason: error.to_string(),
-        })?;
-        let mut object = vpa::parse(value)?;
+    /// Keeps what can change a decision.
+    pub(crate) fn trim(mut object: VerticalPodAutoscaler) -> Self {
         object.metadata = strip(object.metadata);
-        Ok(Self { key, object })
+        Self { key: key(&object.metadata), object }
     }
 
     /// The workload that the object points at.
@@ -103,6 +93,7 @@ impl Entry for Autoscaler {
 
 #[cfg(test)]
 mod tests {
+    use api::ParseError;
     use serde_json::{Value, json};
 
     use super::*;
@@ -120,13 +111,13 @@ mod tests {
         })
     }
 
-    fn trim(object: Value) -> Result<Autoscaler, ParseError> {
-        Autoscaler::trim(serde_json::from_value(object).expect("an object"))
+    fn trim(object: &Value) -> Result<Autoscaler, ParseError> {
+        api::parse_text(object.to_string().as_bytes()).map(Autoscaler::trim)
     }
 
     #[test]
     fn metadata_that_changes_no_decision_is_dropped() {
-        let metadata = trim(object()).expect("it parses").object.metadata;
+        let metadata = trim(&object()).expect("it parses").object.metadata;
         let expected = json!({"namespace": "shop", "name": "web", "uid": "u1", "generation": 3});
         assert_eq!(serde_json::to_value(metadata).expect("metadata"), expected);
     }
@@ -136,7 +127,7 @@ mod tests {
         let mut broken = object();
         broken["spec"]["resourcePolicy"] =
             json!({"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "1.2.3"}}]});
-        let error = trim(broken).expect_err("1.2.3 is no quantity");
+        let error = trim(&broken).expect_err("1.2.3 is no quantity");
         assert_eq!((error.namespace.as_str(), error.name.as_str()), ("shop", "web"));
         assert!(error.field.contains("minAllowed"), "{error}");
     }

@@ -1,9 +1,9 @@
 //! A `VerticalPodAutoscalerCheckpoint` object, parsed from its loose form and stripped of metadata that changes no decision.
 
-use api::ParseError;
-use api::checkpoint::{self, VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus};
+use api::checkpoint::{
+    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
+};
 use jiff::Timestamp;
-use kube::core::DynamicObject;
 
 use crate::autoscaler::key;
 use crate::table::{Entry, ObjectKey};
@@ -24,24 +24,15 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Reads an object, or says which field cannot be read.
-    pub(crate) fn trim(loose: DynamicObject) -> Result<Self, ParseError> {
-        let key = key(&loose.metadata);
-        let value = serde_json::to_value(loose).map_err(|error| ParseError {
-            kind: "VerticalPodAutoscalerCheckpoint".to_owned(),
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            field: ".".to_owned(),
-            reason: error.to_string(),
-        })?;
-        let object = checkpoint::parse(value)?;
-        Ok(Self {
-            key,
+    /// Keeps what can change a decision.
+    pub(crate) fn trim(object: VerticalPodAutoscalerCheckpoint) -> Self {
+        Self {
+            key: key(&object.metadata),
             uid: object.metadata.uid.unwrap_or_default(),
             created: object.metadata.creation_timestamp.map(|time| time.0),
             spec: object.spec,
             status: object.status,
-        })
+        }
     }
 
     /// The autoscaler that it belongs to.
@@ -60,6 +51,7 @@ impl Entry for Checkpoint {
 
 #[cfg(test)]
 mod tests {
+    use api::ParseError;
     use serde_json::{Value, json};
 
     use super::*;
@@ -77,7 +69,7 @@ mod tests {
         if !status.is_null() {
             object["status"] = status;
         }
-        Checkpoint::trim(serde_json::from_value(object).expect("an object"))
+        api::parse_text(object.to_string().as_bytes()).map(Checkpoint::trim)
     }
 
     #[test]

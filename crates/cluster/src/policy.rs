@@ -1,12 +1,10 @@
 //! A `SizingPolicy` or `ClusterSizingPolicy` object, stripped of metadata that changes no decision.
 
-use api::ParseError;
 use api::sizing_policy::{
-    self, ClusterSizingPolicy, ClusterSizingPolicySpec, LabelSelector, SizingPolicy, SizingPolicySpec,
-    SizingPolicyStatus,
+    ClusterSizingPolicy, ClusterSizingPolicySpec, LabelSelector, SizingPolicy, SizingPolicySpec, SizingPolicyStatus,
 };
 use jiff::Timestamp;
-use kube::core::{DynamicObject, ObjectMeta};
+use kube::core::ObjectMeta;
 
 use crate::table::{Entry, ObjectKey};
 
@@ -49,18 +47,17 @@ impl Policy {
         }
     }
 
-    /// Reads a policy of a namespace, or says which field cannot be read.
-    pub(crate) fn trim(loose: DynamicObject) -> Result<Self, ParseError> {
-        let SizingPolicy { metadata, spec, status } = sizing_policy::parse(value(loose, "SizingPolicy")?)?;
-        Ok(Self::new(metadata, Reach::Namespace, spec, status))
+    /// Keeps what can change a decision.
+    pub(crate) fn trim(object: SizingPolicy) -> Self {
+        let SizingPolicy { metadata, spec, status } = object;
+        Self::new(metadata, Reach::Namespace, spec, status)
     }
 
-    /// Reads a policy of the cluster, or says which field cannot be read.
-    pub(crate) fn trim_cluster(loose: DynamicObject) -> Result<Self, ParseError> {
-        let value = value(loose, "ClusterSizingPolicy")?;
-        let ClusterSizingPolicy { metadata, spec, status } = sizing_policy::parse_cluster(value)?;
+    /// The same of a policy of the cluster.
+    pub(crate) fn trim_cluster(object: ClusterSizingPolicy) -> Self {
+        let ClusterSizingPolicy { metadata, spec, status } = object;
         let ClusterSizingPolicySpec { namespace_selector, policy } = spec;
-        Ok(Self::new(metadata, Reach::Cluster(namespace_selector), policy, status))
+        Self::new(metadata, Reach::Cluster(namespace_selector), policy, status)
     }
 
     fn new(metadata: ObjectMeta, reach: Reach, spec: SizingPolicySpec, status: Option<SizingPolicyStatus>) -> Self {
@@ -77,17 +74,6 @@ impl Policy {
     }
 }
 
-fn value(loose: DynamicObject, kind: &str) -> Result<serde_json::Value, ParseError> {
-    let (namespace, name) = (loose.metadata.namespace.clone(), loose.metadata.name.clone());
-    serde_json::to_value(loose).map_err(|error| ParseError {
-        kind: kind.to_owned(),
-        namespace: namespace.unwrap_or_default(),
-        name: name.unwrap_or_default(),
-        field: ".".to_owned(),
-        reason: error.to_string(),
-    })
-}
-
 impl Entry for Policy {
     type Key = ObjectKey;
 
@@ -98,6 +84,7 @@ impl Entry for Policy {
 
 #[cfg(test)]
 mod tests {
+    use api::sizing_policy::WorkloadKind;
     use serde_json::json;
 
     use super::*;
@@ -112,12 +99,12 @@ mod tests {
             },
             "spec": {"namespaceSelector": {"matchLabels": {"team": "a"}}, "kinds": ["Job"]},
         });
-        let policy = Policy::trim_cluster(serde_json::from_value(object).expect("an object")).expect("it parses");
+        let policy = Policy::trim_cluster(api::parse_text(object.to_string().as_bytes()).expect("it parses"));
         assert_eq!((policy.key.to_string().as_str(), policy.uid.as_str(), policy.generation), ("/all", "u1", 2));
         assert!(policy.is_terminating);
         let team = LabelSelector { match_labels: [("team".into(), "a".into())].into(), ..LabelSelector::default() };
         assert_eq!(policy.reach, Reach::Cluster(Some(team)));
-        assert_eq!(policy.spec.kinds, [sizing_policy::WorkloadKind::Job]);
+        assert_eq!(policy.spec.kinds, [WorkloadKind::Job]);
     }
 
     #[test]
@@ -126,7 +113,7 @@ mod tests {
             "apiVersion": "plimsoll.dev/v1alpha1", "kind": "SizingPolicy",
             "metadata": {"namespace": "shop", "name": "web", "uid": "u1"}, "spec": {},
         });
-        let policy = Policy::trim(serde_json::from_value(object).expect("an object")).expect("it parses");
+        let policy = Policy::trim(api::parse_text(object.to_string().as_bytes()).expect("it parses"));
         assert_eq!((policy.key, policy.reach), (ObjectKey::new("shop", "web"), Reach::Namespace));
         assert!(!policy.is_terminating);
     }

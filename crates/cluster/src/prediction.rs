@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use api::ParseError;
 use api::prediction::{self, PredictedSample, PredictedSeries, TimeSeriesPrediction};
-use kube::core::DynamicObject;
 use model::{Labels, WorkloadRef};
 
 use crate::autoscaler::key;
@@ -45,20 +43,8 @@ pub struct PredictedMetric {
 }
 
 impl Prediction {
-    /// Reads an object, or says which field cannot be read.
-    pub(crate) fn read(loose: DynamicObject) -> Result<Self, ParseError> {
-        let ObjectKey { namespace, name } = key(&loose.metadata);
-        let value = serde_json::to_value(loose).map_err(|error| ParseError {
-            kind: "TimeSeriesPrediction".to_owned(),
-            namespace,
-            name,
-            field: ".".to_owned(),
-            reason: error.to_string(),
-        })?;
-        prediction::parse(value).map(Self::trim)
-    }
-
-    fn trim(object: TimeSeriesPrediction) -> Self {
+    /// Keeps what can change an answer.
+    pub(crate) fn trim(object: TimeSeriesPrediction) -> Self {
         let TimeSeriesPrediction { metadata, spec, status } = object;
         let key = key(&metadata);
         let (window_seconds, target) = (spec.effective_window_seconds(), spec.target_ref);
@@ -127,7 +113,7 @@ mod tests {
             },
             "status": status,
         });
-        Prediction::read(serde_json::from_value(object).expect("an object")).expect("a prediction")
+        Prediction::trim(api::parse_text(object.to_string().as_bytes()).expect("a prediction"))
     }
 
     /// Identifier, readiness and series.

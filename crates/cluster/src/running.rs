@@ -10,7 +10,7 @@ use model::{ResourceList, ResourceName};
 use crate::limit_range::quantities;
 
 /// The prefix of the annotations that are kept.
-const PREFIXES: [&str; 3] = ["vpa", "plimsoll.dev/", "updater.plimsoll.dev/"];
+pub(crate) const PREFIXES: [&str; 3] = ["vpa", "plimsoll.dev/", "updater.plimsoll.dev/"];
 
 /// The rest of what is read of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]

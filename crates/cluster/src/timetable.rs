@@ -1,10 +1,8 @@
 //! What of an `EffectiveHorizontalPodAutoscaler` decides about its windows of time.
 
-use api::ParseError;
 use api::effective_hpa::{self, CronSpec, EffectiveHorizontalPodAutoscaler, HolidaysError};
 use jiff::Timestamp;
 use jiff::civil::Date;
-use kube::core::DynamicObject;
 use model::WorkloadRef;
 
 use crate::claim::Claim;
@@ -35,13 +33,9 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// Reads an object, or says which field cannot be read.
-    pub(crate) fn read(loose: DynamicObject) -> Result<Self, ParseError> {
-        Whole::read(loose, effective_hpa::parse).map(Self::trim)
-    }
-
-    fn trim(whole: Whole<EffectiveHorizontalPodAutoscaler>) -> Self {
-        let Whole { key, object } = whole;
+    /// Keeps what can change an answer.
+    pub(crate) fn trim(object: EffectiveHorizontalPodAutoscaler) -> Self {
+        let Whole { key, object } = Whole::new(object);
         let holidays = effective_hpa::holidays(&object);
         let min_replicas = object.spec.effective_min_replicas();
         let (metadata, target) = (object.metadata, object.spec.scale_target_ref);

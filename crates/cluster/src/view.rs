@@ -10,6 +10,7 @@ use api::substitute::Substitute;
 use hashbrown::Equivalent;
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1;
 use model::{Labels, NamespaceLimits, Workload, WorkloadRef};
 
 use crate::autoscaler::Autoscaler;
@@ -97,6 +98,18 @@ pub struct Namespace {
     pub labels: Labels,
     /// Those of its annotations that are ours.
     pub annotations: BTreeMap<String, String>,
+}
+
+impl Namespace {
+    /// Keeps what can change a decision.
+    pub(crate) fn trim(object: v1::Namespace) -> Self {
+        let annotations = object.metadata.annotations.into_iter().flatten();
+        Self {
+            name: object.metadata.name.unwrap_or_default(),
+            labels: object.metadata.labels.unwrap_or_default().into(),
+            annotations: annotations.filter(|(key, _)| key.starts_with("plimsoll.dev/")).collect(),
+        }
+    }
 }
 
 impl Entry for Namespace {

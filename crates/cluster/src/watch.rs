@@ -1,35 +1,34 @@
 //! Keeps a [`View`] current: one task per kind of object, each listing and watching for ever.
 
+mod allowance;
+mod cut;
 mod expected;
 mod failure;
 mod feed;
 mod follow;
 mod horizontal;
+mod left_out;
 mod moving;
+mod read;
 mod retry;
 mod schedulable;
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1;
-use kube::api::{Api, DynamicObject};
-use kube::core::ApiResource;
-use kube::{Client, Resource as _};
-use model::Labels;
+use kube::Client;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use api::ParseError;
 use api::checkpoint::VerticalPodAutoscalerCheckpoint;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::VerticalPodAutoscaler;
 
-use crate::autoscaler::{self, Autoscaler};
+use crate::autoscaler::Autoscaler;
 use crate::checkpoint::Checkpoint;
 use crate::controller::{Controller, WellKnown};
 use crate::eviction::{self, Eviction};
@@ -42,8 +41,11 @@ use crate::scale::{self, ScaleQuestions};
 use crate::scope::Scope;
 use crate::table::{Change, ObjectKey};
 use crate::view::{Namespace, View};
+use allowance::Limits;
+use cut::{Cut, Item};
 use feed::{Feed, Reading};
-use follow::follow;
+use follow::{Source, follow};
+use read::within;
 
 /// Watches of some kinds of object into one [`View`]. They end when this is dropped.
 pub struct Watches {
@@ -52,13 +54,14 @@ pub struct Watches {
     store: Arc<watch::Sender<View>>,
     tasks: JoinSet<()>,
     keeps_placements: bool,
+    keeps_labels: bool,
 }
 
 impl Watches {
     /// No watches yet, over the objects of `scope`.
     pub fn new(client: Client, scope: Scope) -> Self {
         let store = Arc::new(watch::Sender::new(View::default()));
-        Self { client, scope, store, tasks: JoinSet::new(), keeps_placements: false }
+        Self { client, scope, store, tasks: JoinSet::new(), keeps_placements: false, keeps_labels: false }
     }
 
     /// The view, which wakes its readers only for changes that can change a decision. Borrow it briefly.
@@ -73,8 +76,9 @@ impl Watches {
         let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods)
             .on_change(move |change| report_kills(&report, change));
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read = move |pod: v1::Pod| keep_within(&scope, pod, |pod| Pod::trim(pod, keeps_placements));
-        self.tasks.spawn(follow(self.namespaced(), Some("status.phase!=Pending".to_owned()), read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
+        let source = self.source::<v1::Pod>(left_out::PODS).with_fields("status.phase!=Pending");
+        self.tasks.spawn(follow(source, read, feed));
         self
     }
 
@@ -89,12 +93,23 @@ impl Watches {
             },
         );
         let scope = self.scope.clone();
-        let includes = move |eviction: &Eviction| scope.includes(&eviction.pod.namespace);
-        let read = move |event: v1::Event| match Eviction::trim(&event).filter(&includes) {
-            Some(eviction) => Reading::Keep(eviction),
-            None => Reading::Outside(autoscaler::key(event.meta())),
+        let read = move |item: &Item<'_>| {
+            let includes = |eviction: &Eviction| scope.includes(&eviction.pod.namespace);
+            let event = item.parse::<v1::Event>().map(|event| Eviction::trim(&event).filter(includes));
+            match event.transpose() {
+                Some(eviction) => Reading::of(item.key(), eviction),
+                None => Reading::Outside(item.key()),
+            }
         };
-        self.tasks.spawn(follow(self.namespaced(), Some(eviction::FIELDS.to_owned()), read, feed));
+        let source = self.source::<v1::Event>(left_out::EVENTS).with_fields(eviction::FIELDS);
+        self.tasks.spawn(follow(source, read, feed));
+        self
+    }
+
+    /// Controllers that are watched from here on keep their labels.
+    #[must_use]
+    pub fn with_controller_labels(mut self) -> Self {
+        self.keeps_labels = true;
         self
     }
 
@@ -113,27 +128,23 @@ impl Watches {
 
     fn controller<K>(&mut self, kind: WellKnown)
     where
-        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + DeserializeOwned
-            + Clone
-            + Debug
-            + Send
-            + 'static,
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + 'static,
         Controller: From<K>,
     {
         let feed = Feed::new(Resource::Controllers(kind), &self.store, move |view| view.controllers_mut(kind));
         let scope = self.scope.clone();
-        let read = move |object: K| keep_within(&scope, object, Controller::from);
-        self.tasks.spawn(follow(self.namespaced::<K>(), None, read, feed));
+        let read = move |item: &Item<'_>| within::<K, _>(&scope, item, Controller::from);
+        let cuts = if self.keeps_labels { left_out::CONTROLLERS } else { left_out::UNLABELLED_CONTROLLERS };
+        self.tasks.spawn(follow(self.source::<K>(cuts).with_limits(Limits::CONTROLLERS), read, feed));
     }
 
     /// Watches `VerticalPodAutoscaler` objects. One that does not parse is logged and counted; its last good state stays.
     #[must_use]
     pub fn autoscalers(mut self) -> Self {
-        let api = self.loosely_typed::<VerticalPodAutoscaler>();
         let feed = Feed::new(Resource::Autoscalers, &self.store, |view| &mut view.autoscalers);
         let scope = self.scope.clone();
-        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Autoscaler::trim), feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Autoscaler::trim);
+        self.tasks.spawn(follow(self.source::<VerticalPodAutoscaler>(left_out::AUTOSCALERS), read, feed));
         self
     }
 
@@ -141,10 +152,10 @@ impl Watches {
     /// state stays. Each of our own writes changes the view, so these are best watched into a view of their own.
     #[must_use]
     pub fn checkpoints(mut self) -> Self {
-        let api = self.loosely_typed::<VerticalPodAutoscalerCheckpoint>();
         let feed = Feed::new(Resource::Checkpoints, &self.store, |view| &mut view.checkpoints);
         let scope = self.scope.clone();
-        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Checkpoint::trim), feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Checkpoint::trim);
+        self.tasks.spawn(follow(self.source::<VerticalPodAutoscalerCheckpoint>(left_out::PLAIN), read, feed));
         self
     }
 
@@ -153,8 +164,8 @@ impl Watches {
     pub fn limit_ranges(mut self) -> Self {
         let feed = Feed::new(Resource::LimitRanges, &self.store, |view| &mut view.limit_ranges);
         let scope = self.scope.clone();
-        let read = move |object: v1::LimitRange| keep_within(&scope, object, LimitRange::trim);
-        self.tasks.spawn(follow(self.namespaced(), None, read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, LimitRange::trim);
+        self.tasks.spawn(follow(self.source::<v1::LimitRange>(left_out::PLAIN), read, feed));
         self
     }
 
@@ -163,15 +174,15 @@ impl Watches {
     pub fn namespaces(mut self) -> Self {
         let feed = Feed::new(Resource::Namespaces, &self.store, |view| &mut view.namespaces);
         let scope = self.scope.clone();
-        let read = move |object: v1::Namespace| {
-            let name = object.metadata.name.unwrap_or_default();
-            let labels = object.metadata.labels.map(Labels::from).unwrap_or_default();
-            let annotations = object.metadata.annotations.into_iter().flatten();
-            let annotations = annotations.filter(|(key, _)| key.starts_with("plimsoll.dev/")).collect();
-            let namespace = Namespace { name, labels, annotations };
-            if scope.includes(&namespace.name) { Reading::Keep(namespace) } else { Reading::Outside(namespace.name) }
+        let read = move |item: &Item<'_>| {
+            let name = item.name.to_owned();
+            if scope.includes(&name) {
+                Reading::of(name, item.parse().map(Namespace::trim))
+            } else {
+                Reading::Outside(name)
+            }
         };
-        self.tasks.spawn(follow(Api::<v1::Namespace>::all(self.client.clone()), None, read, feed));
+        self.tasks.spawn(follow(self.cluster_source::<v1::Namespace>(left_out::OTHERS), read, feed));
         self
     }
 
@@ -179,18 +190,18 @@ impl Watches {
     /// namespace is looked at. One that does not parse is logged and counted; its last good state stays.
     #[must_use]
     pub fn policies(mut self) -> Self {
-        let api = self.loosely_typed::<SizingPolicy>();
         let feed = Feed::new(Resource::Policies, &self.store, |view| &mut view.policies);
         let scope = self.scope.clone();
-        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Policy::trim), feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Policy::trim);
+        self.tasks.spawn(follow(self.source::<SizingPolicy>(left_out::PLAIN), read, feed));
         if self.scope.namespace.is_some() {
             return self;
         }
-        let api = self.loosely_typed::<ClusterSizingPolicy>();
         let feed = Feed::new(Resource::ClusterPolicies, &self.store, |view| &mut view.cluster_policies);
         // They are in no namespace, and so in everybody's scope.
         let everything = Scope::default();
-        self.tasks.spawn(follow(api, None, move |object| read_loose(&everything, object, Policy::trim_cluster), feed));
+        let read = move |item: &Item<'_>| within(&everything, item, Policy::trim_cluster);
+        self.tasks.spawn(follow(self.cluster_source::<ClusterSizingPolicy>(left_out::PLAIN), read, feed));
         self.namespaces()
     }
 
@@ -216,51 +227,23 @@ impl Watches {
         }
     }
 
-    /// Objects of which one may not parse and the others must not suffer.
-    fn loosely_typed<K: kube::Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
-        let resource = ApiResource::erase::<K>(&());
-        match &self.scope.namespace {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        }
-    }
-
-    fn namespaced<K>(&self) -> Api<K>
+    /// The objects of a kind, in the only namespace if there is one, without these parts.
+    fn source<K>(&self, cuts: &'static [Cut]) -> Source
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        match &self.scope.namespace {
-            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
-            None => Api::all(self.client.clone()),
-        }
+        Source::new::<K>(self.client.clone(), self.scope.namespace.as_deref(), cuts)
     }
-}
 
-/// Trims nothing that does not count: in a cluster of many shards that is most of what passes by.
-fn keep_within<K: kube::Resource, T: crate::Entry<Key = ObjectKey>>(
-    scope: &Scope,
-    object: K,
-    trim: impl FnOnce(K) -> T,
-) -> Reading<T> {
-    if scope.includes(object.meta().namespace.as_deref().unwrap_or_default()) {
-        Reading::Keep(trim(object))
-    } else {
-        Reading::Outside(autoscaler::key(object.meta()))
+    /// The objects of a kind of the cluster, or those of every namespace.
+    fn cluster_source<K: kube::Resource<DynamicType = ()>>(&self, cuts: &'static [Cut]) -> Source {
+        Source::new::<K>(self.client.clone(), None, cuts)
     }
-}
 
-fn read_loose<T: crate::Entry<Key = ObjectKey>>(
-    scope: &Scope,
-    object: DynamicObject,
-    trim: impl FnOnce(DynamicObject) -> Result<T, ParseError>,
-) -> Reading<T> {
-    let key = autoscaler::key(object.meta());
-    if !scope.includes(&key.namespace) {
-        return Reading::Outside(key);
-    }
-    match trim(object) {
-        Ok(object) => Reading::Keep(object),
-        Err(error) => Reading::Broken(key, error.to_string()),
+    /// The object of this name in a namespace, in or out of scope.
+    fn one_source<K: kube::Resource<DynamicType = ()>>(&self, key: &ObjectKey, cuts: &'static [Cut]) -> Source {
+        let source = Source::new::<K>(self.client.clone(), Some(&key.namespace), cuts);
+        source.with_fields(format!("metadata.name={}", key.name))
     }
 }
 

@@ -1,10 +1,6 @@
 //! An object that is kept whole, but for metadata that changes no decision: those of the horizontal loop, which are written as well as read.
 
 use kube::Resource;
-use kube::core::DynamicObject;
-use serde::de::DeserializeOwned;
-
-use api::ParseError;
 
 use crate::autoscaler::{key, strip};
 use crate::table::{Entry, ObjectKey};
@@ -25,25 +21,6 @@ impl<K: Resource<DynamicType = ()>> Whole<K> {
         *object.meta_mut() = strip(metadata);
         object.meta_mut().deletion_timestamp = deletion_timestamp;
         Self { key: key(object.meta()), object }
-    }
-
-    /// Reads an object, or says which field cannot be read.
-    pub(crate) fn read(
-        loose: DynamicObject,
-        parse: impl FnOnce(serde_json::Value) -> Result<K, ParseError>,
-    ) -> Result<Self, ParseError>
-    where
-        K: DeserializeOwned,
-    {
-        let ObjectKey { namespace, name } = key(&loose.metadata);
-        let value = serde_json::to_value(loose).map_err(|error| ParseError {
-            kind: K::kind(&()).into_owned(),
-            namespace,
-            name,
-            field: ".".to_owned(),
-            reason: error.to_string(),
-        })?;
-        parse(value).map(Self::new)
     }
 }
 

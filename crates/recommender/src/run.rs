@@ -131,7 +131,8 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
         parts.predictions(gather.book.clone(), prediction.prediction_update_frequency_duration.0, forecasts);
 
     let (kills, report) = waiting_kills(metrics.clone());
-    let mut watches = watches.pods(report.clone()).evictions(report).controllers().autoscalers().scales();
+    let watches = watches.pods(report.clone()).evictions(report).with_controller_labels();
+    let mut watches = watches.controllers().autoscalers().scales();
     let ingest = Ingest {
         shared: shared.clone(),
         view: watches.view(),

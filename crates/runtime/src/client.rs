@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use futures::StreamExt as _;
 use http::header::{UPGRADE, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use kube::Config;
@@ -31,8 +32,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 /// For a connection to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Of one answer other than a watch. Lists come in pages of 500 objects of at most 1.5 MiB each.
-const ANSWER_BYTES: usize = 1 << 30;
+/// Of one answer other than a watch. The largest is that of metrics-server, with about 600 bytes for each pod of the cluster; lists
+/// that could be larger come in pages.
+const ANSWER_BYTES: usize = 128 << 20;
 
 /// component-base's buckets for REST client latencies, in seconds.
 const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -176,9 +178,12 @@ where
     /// Waits in the answer's future, not in `poll_ready`: one client has one queue, and a watch must not stand behind
     /// a thousand writes.
     fn call(&mut self, request: Request<KubeBody>) -> Self::Future {
-        let lasting = is_lasting(&request);
+        let length = Length::of(&request);
         let is_urgent = request.extensions().get::<Urgent>().is_some();
-        let wait = if lasting { Some(Duration::ZERO) } else { self.gate.turn(is_urgent, Instant::now()) };
+        let wait = match length {
+            Length::Lasting => Some(Duration::ZERO),
+            Length::Page | Length::Whole => self.gate.turn(is_urgent, Instant::now()),
+        };
         let Some(wait) = wait else { return Box::pin(std::future::ready(Err(TooManyWait.into()))) };
         let turn = tokio::time::sleep(wait);
         let method = request.method().to_string();
@@ -190,10 +195,10 @@ where
             gate.metrics.waits.with_label_values(labels).observe(wait.as_secs_f64());
             turn.await;
             let started = Instant::now();
-            let response = if lasting {
-                lasting_answer(answer, gate.timeout).await
-            } else {
-                whole_answer(answer, gate.timeout).await
+            let response = match length {
+                Length::Lasting => lasting_answer(answer, gate.timeout).await,
+                Length::Page => page(answer, gate.timeout).await,
+                Length::Whole => whole_answer(answer, gate.timeout).await,
             };
             gate.metrics.durations.with_label_values(labels).observe(started.elapsed().as_secs_f64());
             let code =
@@ -211,11 +216,29 @@ impl Gate {
     }
 }
 
-/// Watches, followed logs and upgraded connections: few, long, and reopened when a view would otherwise go stale.
-fn is_lasting(request: &Request<KubeBody>) -> bool {
-    let query = request.uri().query().unwrap_or_default();
-    let asks = |name| matches!(name, "watch=true" | "watch=1" | "follow=true" | "follow=1");
-    request.headers().contains_key(UPGRADE) || query.split('&').any(asks)
+/// The kinds of answers by their length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// Watches, followed logs and upgraded connections: few, long, and reopened when a view would otherwise go stale.
+    Lasting,
+    /// Pages of lists, which are handed on while they arrive: a reader of single objects never holds a whole page.
+    Page,
+    /// All others, which are handed on when they are complete.
+    Whole,
+}
+
+impl Length {
+    fn of(request: &Request<KubeBody>) -> Self {
+        let query = request.uri().query().unwrap_or_default();
+        let asks = |name| matches!(name, "watch=true" | "watch=1" | "follow=true" | "follow=1");
+        if request.headers().contains_key(UPGRADE) || query.split('&').any(asks) {
+            Self::Lasting
+        } else if query.split('&').any(|parameter| parameter.starts_with("limit=")) {
+            Self::Page
+        } else {
+            Self::Whole
+        }
+    }
 }
 
 /// An answer of which only the beginning is awaited.
@@ -228,6 +251,30 @@ where
 {
     let response = tokio::time::timeout(timeout, answer).await.map_err(|_| NoAnswer(timeout))??;
     Ok(response.map(Body::new))
+}
+
+/// A page, whose body fails when it does not end in time or is too long.
+async fn page<B>(
+    answer: impl Future<Output = Result<Response<B>, BoxError>>,
+    timeout: Duration,
+) -> Result<Response<Body>, BoxError>
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let deadline = tokio::time::Instant::now() + timeout;
+    let response = tokio::time::timeout_at(deadline, answer).await.map_err(|_| NoAnswer(timeout))??;
+    Ok(response.map(|body| {
+        let chunks = Body::new(body).into_data_stream();
+        let bounded = futures::stream::try_unfold((chunks, 0_usize), move |(mut chunks, length)| async move {
+            let next = tokio::time::timeout_at(deadline, chunks.next()).await;
+            let Some(chunk) = next.map_err(|_| BoxError::from(NoAnswer(timeout)))?.transpose()? else {
+                return Ok::<_, BoxError>(None);
+            };
+            let length = length + chunk.len();
+            if length > ANSWER_BYTES { Err(TooLong.into()) } else { Ok(Some((chunk, (chunks, length)))) }
+        });
+        Body::from_stream(bounded)
+    }))
 }
 
 async fn whole_answer<B>(
@@ -250,12 +297,15 @@ where
 pub(crate) struct NoAnswer(pub(crate) Duration);
 
 #[derive(Debug, thiserror::Error)]
+#[error("an answer of the API server is longer than {} MiB", ANSWER_BYTES >> 20)]
+struct TooLong;
+
+#[derive(Debug, thiserror::Error)]
 #[error("too many requests wait for the API server")]
 struct TooManyWait;
 
 #[cfg(test)]
 mod tests {
-    use futures::StreamExt as _;
     use tower::ServiceExt as _;
 
     use super::*;
@@ -354,6 +404,32 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
+    }
+
+    async fn endless() -> Answer {
+        Ok(Response::new(Body::from_stream(futures::stream::repeat_with(|| Ok::<_, BoxError>(vec![b' '; 1 << 20])))))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_is_handed_on_while_it_arrives_and_must_end_in_time() {
+        let (mut gated, _registry) = gated(Throttle::new(10.0, 2), never_ending);
+        let page = gated.call(get("/api/v1/pods?limit=500&continue=x")).await.unwrap();
+        let mut chunks = page.into_body().into_data_stream();
+        assert_eq!(chunks.next().await.unwrap().unwrap(), "begun");
+        let error = chunks.next().await.unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "no answer from the API server within 65s");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_fails_whether_it_is_a_page_or_not() {
+        let (mut gated, _registry) = gated(Throttle::new(10.0, 2), endless);
+        let page = gated.call(get("/api/v1/pods?limit=500")).await.unwrap();
+        let chunks: Vec<_> =
+            page.into_body().into_data_stream().map(|chunk| chunk.map(|chunk| chunk.len())).collect().await;
+        let (last, before) = chunks.split_last().unwrap();
+        assert_eq!(before.iter().map(|length| length.as_ref().unwrap()).sum::<usize>(), ANSWER_BYTES);
+        assert_eq!(last.as_ref().unwrap_err().to_string(), "an answer of the API server is longer than 128 MiB");
+        assert!(gated.call(get("/api/v1/pods")).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,9 +5,12 @@ use api::prediction::TimeSeriesPrediction;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1;
 
+use super::allowance::Limits;
+use super::cut::Item;
 use super::feed::Feed;
 use super::follow::follow;
-use super::{Watches, keep_within, read_loose};
+use super::read::within;
+use super::{Watches, left_out};
 use crate::controller::WellKnown;
 use crate::freshness::Resource;
 use crate::labelled::LabelledPod;
@@ -19,15 +22,16 @@ impl Watches {
     /// stays.
     #[must_use]
     pub fn expectations(mut self) -> Self {
-        let api = self.loosely_typed::<TimeSeriesPrediction>();
         let feed = Feed::new(Resource::Predictions, &self.store, |view| &mut view.expected);
         let scope = self.scope.clone();
-        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Prediction::read), feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Prediction::trim);
+        let source = self.source::<TimeSeriesPrediction>(left_out::EXPECTED).with_limits(Limits::PREDICTIONS);
+        self.tasks.spawn(follow(source, read, feed));
 
-        let api = self.loosely_typed::<EffectiveHorizontalPodAutoscaler>();
         let feed = Feed::new(Resource::EffectiveAutoscalers, &self.store, |view| &mut view.timetables);
         let scope = self.scope.clone();
-        self.tasks.spawn(follow(api, None, move |object| read_loose(&scope, object, Timetable::read), feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Timetable::trim);
+        self.tasks.spawn(follow(self.source::<EffectiveHorizontalPodAutoscaler>(left_out::OTHERS), read, feed));
         self
     }
 
@@ -37,8 +41,8 @@ impl Watches {
         let feed = Feed::new(Resource::LabelledPods, &self.store, |view| &mut view.labelled_pods);
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
         let scope = self.scope.clone();
-        let read = move |pod: v1::Pod| keep_within(&scope, pod, LabelledPod::trim);
-        self.tasks.spawn(follow(self.namespaced(), Some(fields.to_owned()), read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, LabelledPod::trim);
+        self.tasks.spawn(follow(self.source::<v1::Pod>(left_out::LABELLED_PODS).with_fields(fields), read, feed));
         self
     }
 

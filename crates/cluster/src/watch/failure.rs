@@ -6,8 +6,6 @@ use tokio::time::error::Elapsed;
 
 /// HTTP status of a watch from a version that the server has forgotten.
 const GONE: u16 = 410;
-/// What kube makes of an event that cannot be read: a status that says nothing.
-const UNREADABLE: u16 = 0;
 
 /// A list or a watch did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +19,15 @@ pub(super) enum Failure {
     /// Nothing was heard for longer than a healthy server is silent.
     #[error("the API server did not answer in time")]
     Silent(#[from] Elapsed),
+    /// The connection broke.
+    #[error("the answer broke off: {0}")]
+    Broken(#[from] std::io::Error),
+    /// The answer ended within an object.
+    #[error("the answer was cut short")]
+    CutShort,
+    /// The answer is not what an API server says.
+    #[error("the answer cannot be read")]
+    Unreadable,
     /// A list came without the version to watch from.
     #[error("the list carries no resourceVersion")]
     NoVersion,
@@ -30,10 +37,16 @@ impl Failure {
     /// Whether the watch cannot go on where it broke off: everything has to be listed again.
     pub(super) fn needs_list(&self) -> bool {
         match self {
-            Self::Request(Error::Api(status)) | Self::Watch(status) => matches!(status.code, GONE | UNREADABLE),
-            Self::Request(Error::SerdeError(_)) | Self::NoVersion => true,
-            Self::Request(_) | Self::Silent(_) => false,
+            Self::Request(Error::Api(status)) | Self::Watch(status) => status.code == GONE,
+            Self::Unreadable | Self::NoVersion => true,
+            Self::Request(_) | Self::Silent(_) | Self::Broken(_) | Self::CutShort => false,
         }
+    }
+
+    /// The server ended the watch with this status.
+    pub(super) fn ended(status: Status) -> Self {
+        // A status that says nothing is no status.
+        if status.code == 0 { Self::Unreadable } else { Self::Watch(status.boxed()) }
     }
 }
 

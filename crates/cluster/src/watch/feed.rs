@@ -18,6 +18,8 @@ pub(super) enum Reading<T: Entry> {
     Outside(T::Key),
     /// It does not parse, and why; its last good state stays.
     Broken(T::Key, String),
+    /// It takes too much memory, and of what; as good as not there.
+    TooLarge(T::Key, String),
 }
 
 type Pick<T> = dyn Fn(&mut View) -> &mut Table<T> + Send + Sync;
@@ -57,7 +59,11 @@ impl<T: Entry> Feed<T> {
                 self.change(|table| table.apply(object).into_iter().collect());
             }
             Reading::Outside(key) => self.change(|table| table.delete(&key).into_iter().collect()),
-            Reading::Broken(_, reason) => self.reject(&reason),
+            Reading::Broken(_, reason) => self.reject(1, &reason),
+            Reading::TooLarge(key, reason) => {
+                self.change(|table| table.delete(&key).into_iter().collect());
+                self.reject(1, &reason);
+            }
         }
     }
 
@@ -65,7 +71,7 @@ impl<T: Entry> Feed<T> {
     pub(super) fn delete(&self, reading: Reading<T>) {
         let key = match reading {
             Reading::Keep(object) => object.key().clone(),
-            Reading::Outside(key) | Reading::Broken(key, _) => key,
+            Reading::Outside(key) | Reading::Broken(key, _) | Reading::TooLarge(key, _) => key,
         };
         self.change(|table| table.delete(&key).into_iter().collect());
     }
@@ -73,15 +79,24 @@ impl<T: Entry> Feed<T> {
     /// Everything was listed. Objects that do not parse keep the state that they had.
     pub(super) fn reset(&self, readings: Vec<Reading<T>>) {
         let (mut objects, mut broken) = (Vec::with_capacity(readings.len()), Vec::new());
+        let (mut rejected, mut first_reason) = (0, None);
         for reading in readings {
             match reading {
                 Reading::Keep(object) => objects.push(Arc::new(object)),
                 Reading::Outside(_) => {}
                 Reading::Broken(key, reason) => {
-                    self.reject(&reason);
+                    rejected += 1;
+                    first_reason.get_or_insert(reason);
                     broken.push(key);
                 }
+                Reading::TooLarge(_, reason) => {
+                    rejected += 1;
+                    first_reason.get_or_insert(reason);
+                }
             }
+        }
+        if let Some(reason) = first_reason {
+            self.reject(rejected, &reason);
         }
         self.change(|table| {
             objects.extend(broken.iter().filter_map(|key| table.get(key)).cloned());
@@ -112,9 +127,15 @@ impl<T: Entry> Feed<T> {
         }
     }
 
-    fn reject(&self, reason: &str) {
-        tracing::warn!(resource = self.resource.name(), reason, "object does not parse, its last good state stays");
-        self.note(|freshness| freshness.rejected += 1);
+    /// Says once for one list why objects were not taken over: one tenant's objects must not flood the log.
+    fn reject(&self, count: u64, reason: &str) {
+        tracing::warn!(
+            resource = self.resource.name(),
+            count,
+            reason,
+            "objects cannot be used; the first reason is given"
+        );
+        self.note(|freshness| freshness.rejected += count);
     }
 
     fn change(&self, verb: impl FnOnce(&mut Table<T>) -> Vec<Change<T>>) {

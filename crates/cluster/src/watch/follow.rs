@@ -1,38 +1,79 @@
 //! Lists a kind of object, watches it from there, and begins again whenever that breaks. It never gives up.
 //!
 //! Unlike `kube::runtime::watcher` it knows when a broken watch is up again, even if nothing changes afterwards; that is
-//! what staleness is measured by.
+//! what staleness is measured by. And it reads objects one by one as their bytes arrive: neither the number of objects nor
+//! their size makes a page of them too large for memory.
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Debug;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures::StreamExt;
-use kube::Resource;
-use kube::api::{Api, ListParams, WatchEvent, WatchParams};
-use serde::de::DeserializeOwned;
+use futures::AsyncBufReadExt as _;
+use kube::api::{ListParams, WatchParams};
+use kube::core::{Request, Status};
+use kube::{Client, Resource};
+use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::allowance::{Allowance, Limits};
+use super::cut::{Cut, Cutter, Framing, Item, Piece};
 use super::failure::Failure;
 use super::feed::{Feed, Reading};
 use super::retry::Retry;
 use crate::table::Entry;
 
-/// Objects per page of a list.
+/// Objects per page of a list, while they are of the usual size.
 const PAGE: u32 = 500;
+/// Bytes per page of more than one object. The API server holds a page as a whole, and the client takes no more than 64 MiB.
+const PAGE_BYTES: usize = 32 << 20;
 /// How long one request may take to be answered.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long the server keeps one watch open.
 const WATCH_SECONDS: u32 = 290;
 /// The longest silence on a watch: the server sends bookmarks about once a minute.
-const SILENCE: Duration = Duration::from_mins(5);
+const SILENCE: Duration = Duration::from_secs(150);
+/// After a watch was opened, the server sends what was missed at once. When nothing came for this long, nothing was.
+const CATCH_UP: Duration = Duration::from_secs(5);
 /// A watch that ends sooner than this is taken for a failing one, so that a server that closes at once is not pestered.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// Where the protocol stands.
+/// The objects to read: where they are, and which parts of them.
+pub(super) struct Source {
+    client: Client,
+    path: String,
+    fields: Option<String>,
+    cuts: &'static [Cut],
+    limits: Limits,
+}
+
+impl Source {
+    /// All objects of a kind, or those of one namespace, without these parts.
+    pub(super) fn new<K: Resource<DynamicType = ()>>(
+        client: Client,
+        namespace: Option<&str>,
+        cuts: &'static [Cut],
+    ) -> Self {
+        Self { client, path: K::url_path(&(), namespace), fields: None, cuts, limits: Limits::MOST }
+    }
+
+    /// Only objects with these fields.
+    pub(super) fn with_fields(self, fields: impl Into<String>) -> Self {
+        Self { fields: Some(fields.into()), ..self }
+    }
+
+    /// Objects may have these sizes.
+    pub(super) fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    fn cutter(&self, framing: Framing) -> Cutter {
+        Cutter::new(framing, self.cuts, self.limits.object)
+    }
+}
+
+/// The state of the protocol.
 enum State {
     /// Everything has to be read.
     List,
@@ -41,31 +82,28 @@ enum State {
 }
 
 /// Runs until it is dropped.
-pub(super) async fn follow<K, T>(
-    api: Api<K>,
-    fields: Option<String>,
-    read: impl Fn(K) -> Reading<T> + Send + Sync,
-    feed: Feed<T>,
-) where
-    K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
+pub(super) async fn follow<T>(source: Source, read: impl Fn(&Item<'_>) -> Reading<T> + Send + Sync, feed: Feed<T>)
+where
     T: Entry + Send + Sync,
     T::Key: Send,
 {
-    let fields = fields.as_deref();
     let mut state = State::List;
     let mut retry = Retry::default();
+    let mut page = PAGE;
+    let mut allowance = Allowance::new(source.limits);
     loop {
         let started = Instant::now();
         let result = match &mut state {
-            State::List => match list(&api, fields, &read).await {
-                Ok((version, readings)) => {
-                    feed.reset(readings);
-                    state = State::Watch { version };
+            State::List => match list(&source, &read, &allowance, &mut page).await {
+                Ok(listed) => {
+                    feed.reset(listed.readings);
+                    allowance = listed.allowance;
+                    state = State::Watch { version: listed.version };
                     continue;
                 }
                 Err(failure) => Err(failure),
             },
-            State::Watch { version } => watch(&api, fields, &read, &feed, version).await,
+            State::Watch { version } => watch(&source, &read, &feed, &mut allowance, version).await,
         };
         let lasted = started.elapsed() >= SHORT;
         if let Err(failure) = &result {
@@ -82,64 +120,262 @@ pub(super) async fn follow<K, T>(
     }
 }
 
-/// Reads all pages, and keeps of them what counts. The version is the one to watch from.
-async fn list<K, T>(
-    api: &Api<K>,
-    fields: Option<&str>,
-    read: &(impl Fn(K) -> Reading<T> + Sync),
-) -> Result<(String, Vec<Reading<T>>), Failure>
+/// All objects.
+struct Listed<T: Entry> {
+    /// The version to watch from.
+    version: String,
+    readings: Vec<Reading<T>>,
+    /// The sizes of those that are kept.
+    allowance: Allowance,
+}
+
+/// Reads all pages, and keeps of them what counts. `size` is the number of objects of the next page; it stays for the next list.
+async fn list<T>(
+    source: &Source,
+    read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
+    before: &Allowance,
+    size: &mut u32,
+) -> Result<Listed<T>, Failure>
 where
-    K: Resource + DeserializeOwned + Clone + Debug,
-    T: Entry,
+    T: Entry + Send,
+    T::Key: Send,
 {
     let mut readings = Vec::new();
-    let mut params = ListParams { field_selector: fields.map(str::to_owned), ..ListParams::default() }.limit(PAGE);
+    let mut allowance = Allowance::new(source.limits);
+    let mut token = None;
     loop {
-        let page = timeout(CALL_TIMEOUT, api.list(&params)).await??;
-        let counts = |reading: &Reading<T>| !matches!(reading, Reading::Outside(_));
-        readings.extend(page.items.into_iter().map(read).filter(counts));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok((page.metadata.resource_version.ok_or(Failure::NoVersion)?, readings)),
+        let mut params = ListParams { field_selector: source.fields.clone(), ..ListParams::default() }.limit(*size);
+        params.continue_token = token.clone();
+        let length = readings.len();
+        let found = |item: &Item<'_>| match admitted(
+            read(item),
+            item.namespace,
+            item.name,
+            [item.weight, before.weight(item.namespace, item.name)],
+            &mut allowance,
+        ) {
+            Reading::Outside(_) => {}
+            reading => readings.push(reading),
+        };
+        let page = match timeout(CALL_TIMEOUT, page(source, &params, found)).await {
+            Ok(page) => page?,
+            Err(elapsed) => {
+                *size = (*size / 2).max(1);
+                return Err(elapsed.into());
+            }
+        };
+        let Some(Page { metadata, bytes }) = page else {
+            // Its objects come again in smaller pages.
+            readings.truncate(length);
+            *size = (*size / 2).max(1);
+            continue;
+        };
+        if bytes < PAGE_BYTES / 4 {
+            *size = size.saturating_mul(2).min(PAGE);
+        }
+        token = metadata.continue_token.filter(|token| !token.is_empty());
+        if token.is_none() {
+            let version = metadata.resource_version.ok_or(Failure::NoVersion)?;
+            return Ok(Listed { version, readings, allowance });
+        }
+    }
+}
+
+/// An object as it is to be kept: counted with its weight, or where its last good state stays, with that of this one.
+fn admitted<T: Entry>(
+    reading: Reading<T>,
+    namespace: &str,
+    name: &str,
+    [weight, last_good]: [usize; 2],
+    allowance: &mut Allowance,
+) -> Reading<T> {
+    let (key, weight) = match &reading {
+        Reading::Keep(object) => (object.key().clone(), weight),
+        Reading::Broken(key, _) => (key.clone(), last_good),
+        Reading::Outside(_) | Reading::TooLarge(..) => {
+            allowance.release(namespace, name);
+            return reading;
+        }
+    };
+    match allowance.admit(namespace, name, weight) {
+        Ok(()) => reading,
+        Err(why) => Reading::TooLarge(key, format!("{namespace}/{name}: {why}")),
+    }
+}
+
+/// A page without its objects.
+struct Page {
+    metadata: ListMetadata,
+    bytes: usize,
+}
+
+#[derive(Deserialize)]
+struct ListEnvelope {
+    #[serde(default)]
+    metadata: ListMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMetadata {
+    resource_version: Option<String>,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+}
+
+/// Reads a page, and gives each object to `found`; none where several objects are too large for one page.
+async fn page(
+    source: &Source,
+    params: &ListParams,
+    mut found: impl FnMut(&Item<'_>) + Send,
+) -> Result<Option<Page>, Failure> {
+    let request = Request::new(&source.path).list(params).map_err(kube::Error::BuildRequest)?;
+    let mut body = pin!(source.client.request_stream(request).await?);
+    let mut cutter = source.cutter(Framing::List);
+    let (mut bytes, mut envelope) = (0, None);
+    loop {
+        let chunk = body.fill_buf().await?;
+        if chunk.is_empty() {
+            cutter.end().map_err(|_| Failure::CutShort)?;
+            let text: Vec<u8> = envelope.ok_or(Failure::Unreadable)?;
+            let ListEnvelope { metadata } = serde_json::from_slice(&text).map_err(|_| Failure::Unreadable)?;
+            return Ok(Some(Page { metadata, bytes }));
+        }
+        let length = chunk.len();
+        let mut is_readable = true;
+        let pushed = cutter.push(chunk, |piece| match piece {
+            Piece::Item(item) if item.name.is_empty() => is_readable = false,
+            Piece::Item(item) => found(&item),
+            Piece::Document(text) => envelope = Some(text.to_vec()),
+        });
+        if pushed.is_err() || !is_readable {
+            return Err(Failure::Unreadable);
+        }
+        body.consume_unpin(length);
+        bytes += length;
+        if bytes > PAGE_BYTES && params.limit > Some(1) {
+            return Ok(None);
         }
     }
 }
 
 /// Watches until the server ends it, which it does now and then. `version` moves along.
-async fn watch<K, T>(
-    api: &Api<K>,
-    fields: Option<&str>,
-    read: &(impl Fn(K) -> Reading<T> + Sync),
+///
+/// What was missed while the watch was down comes first. The view is current once that was taken in, or once nothing came for
+/// [`CATCH_UP`].
+async fn watch<T>(
+    source: &Source,
+    read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
     feed: &Feed<T>,
+    allowance: &mut Allowance,
     version: &mut String,
 ) -> Result<(), Failure>
 where
-    K: Resource + DeserializeOwned + Clone + Debug,
-    T: Entry,
+    T: Entry + Send,
+    T::Key: Send,
 {
-    let params = WatchParams { field_selector: fields.map(str::to_owned), ..WatchParams::default() };
-    let events = timeout(CALL_TIMEOUT, api.watch(&params.timeout(WATCH_SECONDS), version)).await??;
-    feed.resumed();
-    let mut events = pin!(events);
-    while let Some(event) = timeout(SILENCE, events.next()).await? {
-        match event? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                advance(version, object.meta().resource_version.as_ref());
-                feed.apply(read(object));
+    let params = WatchParams { field_selector: source.fields.clone(), ..WatchParams::default() }.timeout(WATCH_SECONDS);
+    let request = Request::new(&source.path).watch(&params, version).map_err(kube::Error::BuildRequest)?;
+    let mut body = pin!(timeout(CALL_TIMEOUT, source.client.request_stream(request)).await??);
+    let mut cutter = source.cutter(Framing::Events);
+    let mut subject = None;
+    let mut is_current = false;
+    loop {
+        let chunk = match timeout(if is_current { SILENCE } else { CATCH_UP }, body.fill_buf()).await {
+            Ok(chunk) => chunk?,
+            Err(_) if !is_current => {
+                is_current = true;
+                feed.resumed();
+                continue;
             }
-            WatchEvent::Deleted(object) => {
-                advance(version, object.meta().resource_version.as_ref());
-                feed.delete(read(object));
+            Err(elapsed) => return Err(elapsed.into()),
+        };
+        if chunk.is_empty() {
+            return cutter.end().map_err(|_| Failure::CutShort);
+        }
+        let length = chunk.len();
+        let (mut events, mut failure) = (0, None);
+        let pushed = cutter.push(chunk, |piece| match piece {
+            _ if failure.is_some() => {}
+            Piece::Item(item) => subject = Some(Subject::of(&item, read)),
+            Piece::Document(text) => {
+                events += 1;
+                failure = take_in(text, subject.take(), feed, allowance, version).err();
             }
-            WatchEvent::Bookmark(bookmark) => advance(version, Some(&bookmark.metadata.resource_version)),
-            WatchEvent::Error(status) => return Err(Failure::Watch(status)),
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        pushed.map_err(|_| Failure::Unreadable)?;
+        body.consume_unpin(length);
+        if events > 0 && !is_current {
+            is_current = true;
+            feed.resumed();
         }
     }
-    Ok(())
 }
 
-fn advance(version: &mut String, seen: Option<&String>) {
-    if let Some(seen) = seen {
-        version.clone_from(seen);
+/// The object of an event.
+struct Subject<T: Entry> {
+    namespace: String,
+    name: String,
+    version: String,
+    weight: usize,
+    /// None where it has no name, as that of a bookmark or an error.
+    reading: Option<Reading<T>>,
+    /// What it says where it has no name.
+    text: Vec<u8>,
+}
+
+impl<T: Entry> Subject<T> {
+    fn of(item: &Item<'_>, read: &impl Fn(&Item<'_>) -> Reading<T>) -> Self {
+        let is_named = !item.name.is_empty();
+        Self {
+            namespace: item.namespace.to_owned(),
+            name: item.name.to_owned(),
+            version: item.version.to_owned(),
+            weight: item.weight,
+            reading: is_named.then(|| read(item)),
+            text: item.text.filter(|_| !is_named).unwrap_or_default().to_vec(),
+        }
     }
+}
+
+#[derive(Deserialize)]
+struct EventEnvelope {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+/// Takes one event in.
+fn take_in<T: Entry>(
+    envelope: &[u8],
+    subject: Option<Subject<T>>,
+    feed: &Feed<T>,
+    allowance: &mut Allowance,
+    version: &mut String,
+) -> Result<(), Failure> {
+    let Ok(EventEnvelope { kind }) = serde_json::from_slice(envelope) else {
+        return Err(serde_json::from_slice::<Status>(envelope).map_or(Failure::Unreadable, Failure::ended));
+    };
+    let Subject { namespace, name, version: seen, weight, reading, text } = subject.ok_or(Failure::Unreadable)?;
+    match (kind.as_str(), reading) {
+        ("ADDED" | "MODIFIED", Some(reading)) => {
+            let kept = allowance.weight(&namespace, &name);
+            feed.apply(admitted(reading, &namespace, &name, [weight, kept], allowance));
+        }
+        ("DELETED", Some(reading)) => {
+            allowance.release(&namespace, &name);
+            feed.delete(reading);
+        }
+        ("BOOKMARK", None) => {}
+        ("ERROR", None) => {
+            return Err(serde_json::from_slice::<Status>(&text).map_or(Failure::Unreadable, Failure::ended));
+        }
+        _ => return Err(Failure::Unreadable),
+    }
+    if !seen.is_empty() {
+        *version = seen;
+    }
+    Ok(())
 }

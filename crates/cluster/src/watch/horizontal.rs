@@ -1,13 +1,16 @@
 //! Watches of the objects of the horizontal loop.
 
-use api::effective_hpa::{self, EffectiveHorizontalPodAutoscaler};
-use api::prediction::{self, TimeSeriesPrediction};
-use api::substitute::{self, Substitute};
+use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
+use super::allowance::Limits;
+use super::cut::Item;
 use super::feed::Feed;
 use super::follow::follow;
-use super::{Watches, keep_within, read_loose};
+use super::read::within;
+use super::{Watches, left_out};
 use crate::freshness::Resource;
 use crate::whole::Whole;
 
@@ -16,28 +19,29 @@ impl Watches {
     /// counted; its last good state stays. Native autoscalers change every few seconds, so these are best watched into a view of their own.
     #[must_use]
     pub fn horizontal(mut self) -> Self {
-        let api = self.loosely_typed::<EffectiveHorizontalPodAutoscaler>();
         let feed = Feed::new(Resource::EffectiveAutoscalers, &self.store, |view| &mut view.effective_autoscalers);
         let scope = self.scope.clone();
-        let read = move |object| read_loose(&scope, object, |loose| Whole::read(loose, effective_hpa::parse));
-        self.tasks.spawn(follow(api, None, read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Whole::<EffectiveHorizontalPodAutoscaler>::new);
+        self.tasks.spawn(follow(self.source::<EffectiveHorizontalPodAutoscaler>(left_out::WHOLE), read, feed));
 
         let feed = Feed::new(Resource::HorizontalAutoscalers, &self.store, |view| &mut view.horizontal_autoscalers);
         let scope = self.scope.clone();
-        let read = move |object: HorizontalPodAutoscaler| keep_within(&scope, object, Whole::new);
-        self.tasks.spawn(follow(self.namespaced(), None, read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Whole::<HorizontalPodAutoscaler>::new);
+        self.tasks.spawn(follow(self.source::<HorizontalPodAutoscaler>(left_out::WHOLE), read, feed));
 
-        let api = self.loosely_typed::<TimeSeriesPrediction>();
         let feed = Feed::new(Resource::Predictions, &self.store, |view| &mut view.predictions);
         let scope = self.scope.clone();
-        let read = move |object| read_loose(&scope, object, |loose| Whole::read(loose, prediction::parse));
-        self.tasks.spawn(follow(api, None, read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Whole::<TimeSeriesPrediction>::new);
+        self.tasks.spawn(follow(
+            self.source::<TimeSeriesPrediction>(left_out::WHOLE).with_limits(Limits::PREDICTIONS),
+            read,
+            feed,
+        ));
 
-        let api = self.loosely_typed::<Substitute>();
         let feed = Feed::new(Resource::Substitutes, &self.store, |view| &mut view.substitutes);
         let scope = self.scope.clone();
-        let read = move |object| read_loose(&scope, object, |loose| Whole::read(loose, substitute::parse));
-        self.tasks.spawn(follow(api, None, read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Whole::<Substitute>::new);
+        self.tasks.spawn(follow(self.source::<Substitute>(left_out::WHOLE), read, feed));
         self
     }
 }

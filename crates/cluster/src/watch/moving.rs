@@ -3,11 +3,12 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::Api;
 
+use super::cut::Item;
 use super::feed::{Feed, Reading};
 use super::follow::follow;
-use super::{Watches, autoscaler, keep_within};
+use super::read::within;
+use super::{Watches, left_out};
 use crate::budget::DisruptionBudget;
 use crate::freshness::Resource;
 use crate::heartbeat::Heartbeat;
@@ -22,8 +23,8 @@ impl Watches {
         let feed = Feed::new(Resource::Pods, &self.store, |view| &mut view.pods);
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read = move |pod: v1::Pod| keep_within(&scope, pod, |pod| Pod::trim_running(pod, keeps_placements));
-        self.tasks.spawn(follow(self.namespaced(), Some(fields.to_owned()), read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim_running(pod, keeps_placements));
+        self.tasks.spawn(follow(self.source::<v1::Pod>(left_out::PODS).with_fields(fields), read, feed));
         self
     }
 
@@ -32,8 +33,8 @@ impl Watches {
     pub fn disruption_budgets(mut self) -> Self {
         let feed = Feed::new(Resource::DisruptionBudgets, &self.store, |view| &mut view.disruption_budgets);
         let scope = self.scope.clone();
-        let read = move |object: PodDisruptionBudget| keep_within(&scope, object, DisruptionBudget::trim);
-        self.tasks.spawn(follow(self.namespaced(), None, read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, DisruptionBudget::trim);
+        self.tasks.spawn(follow(self.source::<PodDisruptionBudget>(left_out::PLAIN), read, feed));
         self
     }
 
@@ -41,9 +42,8 @@ impl Watches {
     #[must_use]
     pub fn heartbeat(mut self, lease: &ObjectKey) -> Self {
         let feed = Feed::new(Resource::Heartbeats, &self.store, |view| &mut view.heartbeats);
-        let api = Api::<Lease>::namespaced(self.client.clone(), &lease.namespace);
-        let read = |object: Lease| Reading::Keep(Heartbeat::trim(object));
-        self.tasks.spawn(follow(api, Some(format!("metadata.name={}", lease.name)), read, feed));
+        let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Heartbeat::trim));
+        self.tasks.spawn(follow(self.one_source::<Lease>(lease, left_out::PLAIN), read, feed));
         self
     }
 
@@ -51,9 +51,9 @@ impl Watches {
     #[must_use]
     pub fn switch(mut self, config_map: &ObjectKey) -> Self {
         let feed = Feed::new(Resource::Switches, &self.store, |view| &mut view.switches);
-        let api = Api::<v1::ConfigMap>::namespaced(self.client.clone(), &config_map.namespace);
-        let read = |object: v1::ConfigMap| Reading::Keep(Switch { key: autoscaler::key(&object.metadata) });
-        self.tasks.spawn(follow(api, Some(format!("metadata.name={}", config_map.name)), read, feed));
+        // However large it is: that it is there is all that counts.
+        let read = |item: &Item<'_>| Reading::Keep(Switch { key: item.key() });
+        self.tasks.spawn(follow(self.one_source::<v1::ConfigMap>(config_map, left_out::CONFIG_MAPS), read, feed));
         self
     }
 }

@@ -2,11 +2,12 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
-use kube::Api;
 
+use super::cut::Item;
 use super::feed::{Feed, Reading};
 use super::follow::follow;
-use super::{Watches, keep_within};
+use super::read::within;
+use super::{Watches, left_out};
 use crate::daemon::Daemon;
 use crate::freshness::Resource;
 use crate::node::Node;
@@ -26,8 +27,9 @@ impl Watches {
     pub fn pending_pods(mut self) -> Self {
         let feed = Feed::new(Resource::PendingPods, &self.store, |view| &mut view.pending_pods);
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
-        let read = move |pod: v1::Pod| keep_within(&scope, pod, |pod| Pod::trim(pod, keeps_placements));
-        self.tasks.spawn(follow(self.namespaced(), Some("status.phase=Pending".to_owned()), read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
+        let source = self.source::<v1::Pod>(left_out::PODS).with_fields("status.phase=Pending");
+        self.tasks.spawn(follow(source, read, feed));
         self
     }
 
@@ -35,8 +37,8 @@ impl Watches {
     #[must_use]
     pub fn nodes(mut self) -> Self {
         let feed = Feed::new(Resource::Nodes, &self.store, |view| &mut view.nodes);
-        let read = |object: v1::Node| Reading::Keep(Node::trim(object));
-        self.tasks.spawn(follow(Api::<v1::Node>::all(self.client.clone()), None, read, feed));
+        let read = |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::trim));
+        self.tasks.spawn(follow(self.cluster_source::<v1::Node>(left_out::NODES), read, feed));
         self
     }
 
@@ -44,8 +46,8 @@ impl Watches {
     #[must_use]
     pub fn daemons(mut self) -> Self {
         let feed = Feed::new(Resource::Daemons, &self.store, |view| &mut view.daemons);
-        let read = |object: DaemonSet| Reading::Keep(Daemon::trim(object));
-        self.tasks.spawn(follow(Api::<DaemonSet>::all(self.client.clone()), None, read, feed));
+        let read = |item: &Item<'_>| Reading::of(item.key(), item.parse().map(Daemon::trim));
+        self.tasks.spawn(follow(self.cluster_source::<DaemonSet>(left_out::DAEMONS), read, feed));
         self
     }
 
@@ -54,8 +56,8 @@ impl Watches {
     pub fn quotas(mut self) -> Self {
         let feed = Feed::new(Resource::Quotas, &self.store, |view| &mut view.quotas);
         let scope = self.scope.clone();
-        let read = move |object: v1::ResourceQuota| keep_within(&scope, object, Quota::trim);
-        self.tasks.spawn(follow(self.namespaced(), None, read, feed));
+        let read = move |item: &Item<'_>| within(&scope, item, Quota::trim);
+        self.tasks.spawn(follow(self.source::<v1::ResourceQuota>(left_out::PLAIN), read, feed));
         self
     }
 }

@@ -1,21 +1,24 @@
 //! A script stands for the API server: each request must be the next one of the script and gets its answer. After the last
 //! one the server falls silent, and the table is compared.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http::{Request, Response};
 use k8s_openapi::api::core::v1;
+use kube::Client;
 use kube::client::Body;
-use kube::{Api, Client};
-use model::Labels;
 use serde_json::{Value, json};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep};
 
-use super::follow;
+use super::{CATCH_UP, PAGE_BYTES, SILENCE, Source, follow};
 use crate::freshness::Resource;
 use crate::view::{Namespace, View};
+use crate::watch::cut::Item;
 use crate::watch::feed::{Feed, Reading};
+use crate::watch::left_out;
 
 /// One request and its answer.
 enum Step {
@@ -74,6 +77,13 @@ fn answer(step: Option<Step>, uri: &http::Uri) -> Result<Response<Body>, std::io
     Ok(Response::builder().status(code).body(Body::from(body.into_bytes())).expect("a response"))
 }
 
+fn read(item: &Item<'_>) -> Reading<Namespace> {
+    if item.name == "broken" {
+        return Reading::Broken(item.name.to_owned(), "broken".to_owned());
+    }
+    Reading::of(item.name.to_owned(), item.parse().map(Namespace::trim))
+}
+
 /// `expected`: the names in the table at the end, whether the watch is stale, and the failures so far.
 async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
     let script = Arc::new(Mutex::new(VecDeque::from(script)));
@@ -92,15 +102,8 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
     });
     let store = Arc::new(watch::Sender::new(View::default()));
     let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
-    let read = |object: v1::Namespace| {
-        let name = object.metadata.name.unwrap_or_default();
-        if name == "broken" {
-            Reading::Broken(name, "broken".to_owned())
-        } else {
-            Reading::Keep(Namespace { name, labels: Labels::default(), annotations: BTreeMap::new() })
-        }
-    };
-    let following = tokio::spawn(follow(Api::all(Client::new(service, "default")), None, read, feed));
+    let source = Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
+    let following = tokio::spawn(follow(source, read, feed));
     end.await.expect("the script is played to its end");
     following.abort();
     let view = store.borrow();
@@ -213,4 +216,135 @@ async fn an_object_that_does_not_parse_stops_nothing() {
         0,
     )
     .await;
+}
+
+/// Objects of a kibibyte less than a mebibyte each, in pages of at most `limit`.
+fn fat_page(uri: &http::Uri, count: usize) -> Response<Body> {
+    let asked = |parameter: &str| {
+        let mut pairs = uri.query().unwrap_or_default().split('&');
+        pairs.find_map(|pair| pair.strip_prefix(parameter)?.strip_prefix('=')?.parse::<usize>().ok())
+    };
+    let (first, limit) = (asked("continue").unwrap_or_default(), asked("limit").expect("a page"));
+    let end = count.min(first + limit);
+    let fat = "x".repeat((1 << 20) - 1024);
+    let object = |number: usize| json!({"metadata": {"name": format!("n{number}"), "annotations": {"fat": fat}}});
+    let items: Vec<_> = (first..end).map(object).collect();
+    let next = if end < count { end.to_string() } else { String::new() };
+    let body = json!({"metadata": {"resourceVersion": "5", "continue": next}, "items": items}).to_string();
+    Response::new(Body::from(body.into_bytes()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_fat_objects_are_asked_for_again_in_parts() {
+    let count = (PAGE_BYTES >> 20) + 8;
+    let pages = Arc::new(Mutex::new(0));
+    let asked = Arc::clone(&pages);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let asked = Arc::clone(&asked);
+        async move {
+            if request.uri().query().unwrap_or_default().contains("watch=true") {
+                std::future::pending::<()>().await;
+            }
+            *asked.lock().expect("whole") += 1;
+            Ok::<_, std::io::Error>(fat_page(request.uri(), count))
+        }
+    });
+    let store = Arc::new(watch::Sender::new(View::default()));
+    let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+    let source = Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
+    let following = tokio::spawn(follow(source, read, feed));
+    let mut view = store.subscribe();
+    let view = view.wait_for(View::is_synced).await.expect("the store lives");
+    assert_eq!(view.namespaces.len(), count);
+    assert_eq!(view.freshness().map(|(_, freshness)| freshness.errors).sum::<u64>(), 0);
+    // 500, 250, 125 and 62 are too many, 31 are not.
+    assert_eq!(*pages.lock().expect("whole"), 6);
+    following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_too_large_is_as_good_as_not_there() {
+    let fat = |name: &str, version: &str| {
+        let labels: serde_json::Map<_, _> = (0..10_000).map(|number| (format!("l{number}"), json!(""))).collect();
+        json!({"metadata": {"name": name, "resourceVersion": version, "labels": labels}})
+    };
+    let items = [namespace("a", "1"), fat("b", "1"), namespace("c", "1")];
+    check(
+        vec![
+            List(None, Text(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string())),
+            Watch(
+                "5",
+                events(&[("MODIFIED", fat("c", "6")), ("ADDED", fat("d", "7")), ("ADDED", namespace("e", "8"))]),
+            ),
+            Watch("8", events(&[])),
+        ],
+        &["a", "e"],
+        false,
+        0,
+    )
+    .await;
+}
+
+/// The lines of a watch that stays open, one by one.
+type Lines = mpsc::UnboundedSender<Result<String, std::io::Error>>;
+
+/// A watch that broke and is open again, without a word so far.
+async fn resumed() -> (watch::Receiver<View>, Lines, tokio::task::JoinHandle<()>) {
+    let (lines, mut said) = mpsc::unbounded_channel();
+    let body = axum::body::Body::from_stream(futures::stream::poll_fn(move |context| said.poll_recv(context)));
+    let answers = [
+        Response::new(axum::body::Body::from(
+            json!({"metadata": {"resourceVersion": "5"}, "items": [namespace("a", "1")]}).to_string(),
+        )),
+        Response::builder().status(503).body(status(503).to_string().into()).expect("a response"),
+        Response::new(body),
+    ];
+    let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
+    let (opened, open) = oneshot::channel();
+    let opened = Arc::new(Mutex::new(Some(opened)));
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let mut answers = answers.lock().expect("whole");
+        let answer = answers.pop_front();
+        if answers.is_empty() {
+            opened.lock().expect("whole").take().map(|opened| opened.send(()));
+        }
+        async { answer.ok_or_else(|| std::io::Error::other("broken")) }
+    });
+    let store = Arc::new(watch::Sender::new(View::default()));
+    let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+    let source = Source::new::<v1::Namespace>(Client::new(service, "default"), None, left_out::OTHERS);
+    let following = tokio::spawn(follow(source, read, feed));
+    open.await.expect("the watch is opened");
+    (store.subscribe(), lines, following)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_watch_is_stale_until_what_was_missed_is_taken_in() {
+    let missed = |kind: &str, object: &Value| Ok(json!({"type": kind, "object": object}).to_string() + "\n");
+    let bookmark = json!({"kind": "Namespace", "metadata": {"resourceVersion": "9"}});
+    for (event, names) in [
+        (missed("ADDED", &namespace("b", "6")), vec!["a", "b"]),
+        (missed("DELETED", &namespace("a", "6")), vec![]),
+        (missed("BOOKMARK", &bookmark), vec!["a"]),
+    ] {
+        let (mut view, lines, following) = resumed().await;
+        sleep(CATCH_UP / 2).await;
+        assert!(view.borrow().stale_since().is_some(), "nothing was taken in yet");
+        lines.send(event).expect("the watch is open");
+        let current = view.wait_for(|view| view.stale_since().is_none()).await.expect("the store lives");
+        assert_eq!(current.namespaces.iter().map(|namespace| namespace.name.as_str()).collect::<Vec<_>>(), names);
+        following.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_watch_without_a_word_missed_nothing_and_is_dead_after_two_bookmarks_did_not_come() {
+    let (mut view, _lines, following) = resumed().await;
+    let started = Instant::now();
+    view.wait_for(|view| view.stale_since().is_none()).await.expect("the store lives");
+    assert!((CATCH_UP..CATCH_UP * 2).contains(&started.elapsed()), "{:?}", started.elapsed());
+    view.wait_for(|view| view.stale_since().is_some()).await.expect("the store lives");
+    let silent = CATCH_UP + SILENCE;
+    assert!((silent..silent + Duration::from_secs(1)).contains(&started.elapsed()), "{:?}", started.elapsed());
+    following.abort();
 }

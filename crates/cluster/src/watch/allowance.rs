@@ -1,0 +1,138 @@
+//! Bounds on the memory that one tenant's objects of one kind take.
+
+use std::collections::HashMap;
+
+/// The most that objects may weigh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// An object of the usual size, which is kept however many of them the API server stores.
+    pub(super) usual: usize,
+    /// One object.
+    pub(super) object: usize,
+    /// All objects of a namespace together that weigh more than usual.
+    pub(super) namespace: usize,
+}
+
+impl Limits {
+    /// The limits of most kinds. A pod with ten containers has about the usual weight.
+    pub(super) const MOST: Self = Self { usual: 32 << 10, object: 512 << 10, namespace: 32 << 20 };
+    /// The limits of workload controllers, of which little more than the selector is read.
+    pub(super) const CONTROLLERS: Self = Self { usual: 8 << 10, object: 512 << 10, namespace: 16 << 20 };
+    /// The limits of predictions. One of 10,000 points, which is the most that the recommender writes, weighs 3.4 MB.
+    pub(super) const PREDICTIONS: Self = Self { usual: 32 << 10, object: 4 << 20, namespace: 128 << 20 };
+}
+
+/// Why an object is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TooMuch {
+    /// It is too large by itself.
+    #[error("the object takes more than {0} bytes of memory, without what is not read of it")]
+    Object(usize),
+    /// It is too large beside the others.
+    #[error("the large objects of this kind in the namespace take more than {0} bytes of memory together")]
+    Namespace(usize),
+}
+
+/// The weights of the large objects of one kind.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    limits: Limits,
+    namespaces: HashMap<String, Large>,
+}
+
+#[derive(Debug, Default)]
+struct Large {
+    weights: HashMap<String, usize>,
+    total: usize,
+}
+
+impl Allowance {
+    /// No objects yet.
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, namespaces: HashMap::new() }
+    }
+
+    /// Counts an object in place of the one of its name. Where there is no room for it, neither counts. Objects of the cluster are
+    /// made by its administrators, and always have room.
+    pub(super) fn admit(&mut self, namespace: &str, name: &str, weight: usize) -> Result<(), TooMuch> {
+        self.release(namespace, name);
+        if weight > self.limits.object {
+            return Err(TooMuch::Object(self.limits.object));
+        }
+        if weight <= self.limits.usual || namespace.is_empty() {
+            return Ok(());
+        }
+        let large = self.namespaces.entry(namespace.to_owned()).or_default();
+        if large.total + weight > self.limits.namespace {
+            return Err(TooMuch::Namespace(self.limits.namespace));
+        }
+        large.total += weight;
+        large.weights.insert(name.to_owned(), weight);
+        Ok(())
+    }
+
+    /// The weight of an object that counts.
+    pub(super) fn weight(&self, namespace: &str, name: &str) -> usize {
+        self.namespaces.get(namespace).and_then(|large| large.weights.get(name)).copied().unwrap_or_default()
+    }
+
+    /// Counts an object no longer.
+    pub(super) fn release(&mut self, namespace: &str, name: &str) {
+        let Some(large) = self.namespaces.get_mut(namespace) else { return };
+        large.total -= large.weights.remove(name).unwrap_or_default();
+        if large.weights.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: usize = 1000;
+    const LARGE: usize = USUAL + 1;
+    const LIMITS: Limits = Limits { usual: USUAL, object: 2 * LARGE, namespace: 3 * LARGE };
+
+    /// Admits or, without a weight, releases objects of one namespace; gives what became of each.
+    fn check(steps: &[(&str, Option<usize>)], expected: &[Result<(), TooMuch>]) {
+        let mut allowance = Allowance::new(LIMITS);
+        let found: Vec<_> = steps
+            .iter()
+            .map(|(name, weight)| {
+                let Some(weight) = weight else {
+                    allowance.release("shop", name);
+                    return Ok(());
+                };
+                allowance.admit("shop", name, *weight)
+            })
+            .collect();
+        assert_eq!(found, expected, "{steps:?}");
+        assert_eq!(allowance.admit("other", "a", LARGE), Ok(()), "another namespace has an allowance of its own");
+        assert_eq!(allowance.admit("", "node", LIMITS.object), Ok(()));
+    }
+
+    #[test]
+    fn large_objects_of_a_namespace_share_its_allowance() {
+        let full = Err(TooMuch::Namespace(LIMITS.namespace));
+        let large = Some(LARGE);
+        check(&[("a", large), ("b", large), ("c", large), ("d", large)], &[Ok(()), Ok(()), Ok(()), full]);
+        check(&[("a", Some(2 * LARGE)), ("b", Some(2 * LARGE)), ("b", large)], &[Ok(()), full, Ok(())]);
+        check(&[("a", Some(2 * LARGE)), ("a", large), ("b", Some(2 * LARGE))], &[Ok(()); 3]);
+        check(&[("a", Some(2 * LARGE)), ("a", None), ("b", Some(2 * LARGE)), ("c", large)], &[Ok(()); 4]);
+    }
+
+    #[test]
+    fn objects_of_the_usual_size_need_no_allowance() {
+        check(&[("a", Some(USUAL)); 10], &[Ok(()); 10]);
+        let all = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, Some(USUAL)));
+        check(&all, &[Ok(()); 8]);
+    }
+
+    #[test]
+    fn an_object_that_is_too_large_gives_its_allowance_back() {
+        let too_large = Err(TooMuch::Object(LIMITS.object));
+        let most = Some(2 * LARGE);
+        check(&[("a", most), ("a", Some(usize::MAX)), ("b", most)], &[Ok(()), too_large, Ok(())]);
+    }
+}

@@ -1,0 +1,187 @@
+//! Answers are cut anew at every byte: where chunks begin and end makes no difference.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const CUTS: &[Cut] = &[
+    Cut::at(&["metadata", "managedFields"]),
+    Cut::at(&["spec", "template", "containers", "env"]),
+    Cut::but(&["metadata", "annotations"], &["plimsoll.dev/", "vpa"]),
+];
+
+/// Namespace, name, resourceVersion and what is left of an object; documents have no name.
+type Found = Vec<(String, String, String, Option<Value>)>;
+
+fn cut(framing: Framing, chunks: &[&[u8]], most_weight: usize) -> Result<Found, Malformed> {
+    let mut cutter = Cutter::new(framing, CUTS, most_weight);
+    let mut all = Vec::new();
+    for chunk in chunks {
+        cutter.push(chunk, |piece| {
+            let json = |text: &[u8]| serde_json::from_slice(text).expect("what is left is JSON");
+            all.push(match piece {
+                Piece::Item(Item { namespace, name, version, weight: _, text }) => {
+                    (namespace.to_owned(), name.to_owned(), version.to_owned(), text.map(json))
+                }
+                Piece::Document(text) => (String::new(), String::new(), String::new(), Some(json(text))),
+            });
+        })?;
+    }
+    cutter.end()?;
+    Ok(all)
+}
+
+/// Cuts at each byte, and in one piece.
+fn check(framing: Framing, text: &str, expected: &[(&str, Value)]) {
+    let expected: Vec<_> = expected.iter().map(|(name, value)| ((*name).to_owned(), Some(value.clone()))).collect();
+    let found = |chunks: &[&[u8]]| -> Vec<_> {
+        let found = cut(framing, chunks, usize::MAX).expect("it is well formed");
+        found.into_iter().map(|(_, name, _, value)| (name, value)).collect()
+    };
+    assert_eq!(found(&[text.as_bytes()]), expected, "{text}");
+    assert_eq!(found(&text.as_bytes().chunks(1).collect::<Vec<_>>()), expected, "{text}");
+}
+
+#[test]
+fn a_list_is_cut_into_its_objects_without_what_is_left_out() {
+    let object = json!({
+        "metadata": {
+            "annotations": {"a\"]}": "{[", "plimsoll.dev/x": "\\\"", "vpaUpdates": "y"}, "managedFields": [{"a": ["}"]}, 1],
+            "name": "web", "namespace": "shop", "resourceVersion": "7", "labels": {"managedFields": "stays"},
+        },
+        "spec": {"template": {"containers": [{"env": 1, "name": "a"}, {"name": "b", "env": [{}]}, 3, null]}, "env": true},
+    });
+    let left = json!({
+        "metadata": {
+            "annotations": {"plimsoll.dev/x": "\\\"", "vpaUpdates": "y"},
+            "name": "web", "namespace": "shop", "resourceVersion": "7", "labels": {"managedFields": "stays"},
+        },
+        "spec": {"template": {"containers": [{"name": "a"}, {"name": "b"}, 3, null]}, "env": true},
+    });
+    let list = json!({"kind": "List", "items": [object, {"metadata": {"name": "b"}}], "metadata": {"continue": "c"}});
+    let envelope = json!({"kind": "List", "items": [], "metadata": {"continue": "c"}});
+    let expected = [("web", left), ("b", json!({"metadata": {"name": "b"}})), ("", envelope)];
+    check(Framing::List, &list.to_string(), &expected);
+    check(Framing::List, &format!("{list:#}\n"), &expected);
+    check(Framing::List, r#"{"items": [], "x": {"items": [1]}}"#, &[("", json!({"items": [], "x": {"items": [1]}}))]);
+    check(Framing::List, r#"{"items": null}"#, &[("", json!({"items": null}))]);
+}
+
+#[test]
+fn events_are_cut_into_objects_and_what_happened_to_them() {
+    let object = json!({"metadata": {"name": "web", "managedFields": [1]}, "object": {"items": [2]}});
+    let left = json!({"metadata": {"name": "web"}, "object": {"items": [2]}});
+    let event = json!({"type": "ADDED", "object": object});
+    let around = json!({"type": "ADDED", "object": null});
+    let bookmark = json!({"object": {"metadata": {"resourceVersion": "8"}}, "type": "BOOKMARK"});
+    check(
+        Framing::Events,
+        &format!("{event}\n{event}{bookmark}\n"),
+        &[
+            ("web", left.clone()),
+            ("", around.clone()),
+            ("web", left),
+            ("", around),
+            ("", json!({"metadata": {"resourceVersion": "8"}})),
+            ("", json!({"type": "BOOKMARK", "object": null})),
+        ],
+    );
+    check(
+        Framing::Events,
+        r#"{"type": "ADDED", "object": 1}"#,
+        &[("", json!(1)), ("", json!({"type": "ADDED", "object": null}))],
+    );
+}
+
+#[test]
+fn an_object_that_is_too_large_or_too_deep_has_a_key_and_no_text() {
+    let deep = "[".repeat(1000) + &"]".repeat(1000);
+    let long = "x".repeat(3 * MOST_OF_ENVELOPE);
+    for large in [
+        format!(r#"{{"spec": "{long}", "metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}}}"#),
+        format!(
+            r#"{{"spec": {{"{long}": 1}}, "metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}}}"#
+        ),
+        format!(r#"{{"metadata": {{"name": "a", "namespace": "b", "resourceVersion": "3"}}, "spec": {deep}}}"#),
+    ] {
+        let text = format!(r#"{{"items": [{large}, {{"metadata": {{"name": "c"}}}}]}}"#);
+        let found = cut(Framing::List, &text.as_bytes().chunks(7).collect::<Vec<_>>(), 1000).expect("well formed");
+        let key = |name: &str| found.iter().find(|(_, found, _, _)| found == name).cloned();
+        assert_eq!(key("a"), Some(("b".to_owned(), "a".to_owned(), "3".to_owned(), None)));
+        assert!(key("c").is_some_and(|(_, _, _, text)| text.is_some()));
+    }
+}
+
+#[test]
+fn what_is_left_out_weighs_nothing() {
+    let weight = |env: usize| {
+        let env = vec![json!({"name": "A", "value": "b"}); env];
+        let object = json!({"metadata": {"name": "a"}, "spec": {"template": {"containers": [{"env": env}]}}});
+        let text = json!({"items": [object]}).to_string();
+        let (mut cutter, mut found) = (Cutter::new(Framing::List, CUTS, usize::MAX), 0);
+        let pushed = cutter.push(text.as_bytes(), |piece| {
+            if let Piece::Item(item) = piece {
+                found = item.weight;
+            }
+        });
+        assert_eq!(pushed, Ok(()));
+        found
+    };
+    assert_eq!(weight(10_000), weight(1));
+    assert!((1000..3000).contains(&weight(1)), "{}", weight(1));
+}
+
+#[test]
+fn what_is_cut_short_or_is_no_json_is_no_answer() {
+    let text = json!({"items": [{"metadata": {"name": "a", "managedFields": [1]}}], "metadata": {}}).to_string();
+    for end in 1..text.len() {
+        assert_eq!(cut(Framing::List, &[&text.as_bytes()[..end]], usize::MAX), Err(Malformed), "{end}");
+    }
+    for text in ["}", "]", ",", ":", "{]", "[}", r#"{"a": 1}]"#, "<html>"] {
+        assert_eq!(cut(Framing::List, &[text.as_bytes()], usize::MAX), Err(Malformed), "{text}");
+    }
+    let long = format!(r#"{{"metadata": {{"continue": "{}"}}}}"#, "x".repeat(MOST_OF_ENVELOPE));
+    assert_eq!(cut(Framing::List, &[long.as_bytes()], usize::MAX), Err(Malformed));
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".*".prop_map(Value::from)
+    ];
+    let name = prop_oneof![Just("items".to_owned()), Just("object".to_owned()), Just("env".to_owned()), ".*"];
+    leaf.prop_recursive(6, 60, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map(name.clone(), inner, 0..6).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn an_object_without_what_is_left_out_stays_as_it_is(spec in value(), sizes in prop::collection::vec(1_usize..40, 1..20)) {
+        let object = json!({"metadata": {"name": "a"}, "data": spec});
+        let text = json!({"type": "ADDED", "object": object}).to_string();
+        let (mut chunks, mut rest, mut sizes) = (Vec::new(), text.as_bytes(), sizes.into_iter().cycle());
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(sizes.next().expect("some").min(rest.len()));
+            chunks.push(chunk);
+            rest = after;
+        }
+        let found = cut(Framing::Events, &chunks, usize::MAX).expect("well formed");
+        prop_assert_eq!(found[0].3.as_ref(), Some(&object));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"{}[]\",:\\ \n1".to_vec())], 0..200)) {
+        for framing in [Framing::List, Framing::Events] {
+            let mut cutter = Cutter::new(framing, CUTS, 500);
+            // Whether it is well formed does not matter here.
+            let _ = cutter.push(&bytes, |_| ()).and_then(|()| cutter.end());
+        }
+    }
+}

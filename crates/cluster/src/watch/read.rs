@@ -1,0 +1,59 @@
+//! From the text of one object to what is kept of it.
+
+use api::ParseError;
+use kube::Resource;
+use serde::de::DeserializeOwned;
+
+use super::cut::Item;
+use super::feed::Reading;
+use crate::scope::Scope;
+use crate::table::{Entry, ObjectKey};
+
+/// Why there is no object.
+pub(super) enum Unusable {
+    /// It takes too much memory.
+    TooLarge(String),
+    /// A field cannot be read.
+    Broken(ParseError),
+}
+
+impl Item<'_> {
+    /// Its namespace and name.
+    pub(super) fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace, self.name)
+    }
+
+    /// Parses what is left of it.
+    pub(super) fn parse<K: Resource<DynamicType = ()> + DeserializeOwned>(&self) -> Result<K, Unusable> {
+        let too_large = || {
+            let Self { namespace, name, .. } = self;
+            Unusable::TooLarge(format!(
+                "{} {namespace}/{name} is too large, without what is not read of it",
+                K::kind(&())
+            ))
+        };
+        api::parse_text(self.text.ok_or_else(too_large)?).map_err(Unusable::Broken)
+    }
+}
+
+impl<T: Entry> Reading<T> {
+    /// What is kept of an object of this key.
+    pub(super) fn of(key: T::Key, object: Result<T, Unusable>) -> Self {
+        match object {
+            Ok(object) => Self::Keep(object),
+            Err(Unusable::TooLarge(reason)) => Self::TooLarge(key, reason),
+            Err(Unusable::Broken(error)) => Self::Broken(key, error.to_string()),
+        }
+    }
+}
+
+/// Reads an object within the scope. What is outside of it is not even parsed: in a cluster of many shards that is most of what passes
+/// by.
+pub(super) fn within<K, T>(scope: &Scope, item: &Item<'_>, trim: impl FnOnce(K) -> T) -> Reading<T>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+    T: Entry<Key = ObjectKey>,
+{
+    let key = item.key();
+    if scope.includes(item.namespace) { Reading::of(key, item.parse().map(trim)) } else { Reading::Outside(key) }
+}
