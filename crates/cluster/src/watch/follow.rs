@@ -5,6 +5,8 @@
 //! their size makes a page of them too large for memory.
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod tests;
 
 use std::pin::pin;
@@ -164,11 +166,14 @@ where
                 return Err(elapsed.into());
             }
         };
-        let Some(Page { metadata, bytes }) = page else {
-            // Its objects come again in smaller pages.
-            readings.truncate(length);
-            *size = (*size / 2).max(1);
-            continue;
+        let Page { metadata, bytes } = match page {
+            Ok(page) => page,
+            Err(TooLarge { objects }) => {
+                // They come again in smaller pages.
+                readings.truncate(length);
+                *size = (objects / 2).clamp(1, (*size / 2).max(1));
+                continue;
+            }
         };
         if bytes < PAGE_BYTES / 4 {
             *size = size.saturating_mul(2).min(PAGE);
@@ -209,6 +214,11 @@ struct Page {
     bytes: usize,
 }
 
+/// So many objects are too large for one page.
+struct TooLarge {
+    objects: u32,
+}
+
 #[derive(Deserialize)]
 struct ListEnvelope {
     #[serde(default)]
@@ -223,29 +233,32 @@ struct ListMetadata {
     continue_token: Option<String>,
 }
 
-/// Reads a page, and gives each object to `found`; none where several objects are too large for one page.
+/// Reads a page, and gives each object to `found`.
 async fn page(
     source: &Source,
     params: &ListParams,
     mut found: impl FnMut(&Item<'_>) + Send,
-) -> Result<Option<Page>, Failure> {
+) -> Result<Result<Page, TooLarge>, Failure> {
     let request = Request::new(&source.path).list(params).map_err(kube::Error::BuildRequest)?;
     let mut body = pin!(source.client.request_stream(request).await?);
     let mut cutter = source.cutter(Framing::List);
-    let (mut bytes, mut envelope) = (0, None);
+    let (mut bytes, mut objects, mut envelope) = (0, 0, None);
     loop {
         let chunk = body.fill_buf().await?;
         if chunk.is_empty() {
             cutter.end().map_err(|_| Failure::CutShort)?;
             let text: Vec<u8> = envelope.ok_or(Failure::Unreadable)?;
             let ListEnvelope { metadata } = serde_json::from_slice(&text).map_err(|_| Failure::Unreadable)?;
-            return Ok(Some(Page { metadata, bytes }));
+            return Ok(Ok(Page { metadata, bytes }));
         }
         let length = chunk.len();
         let mut is_readable = true;
         let pushed = cutter.push(chunk, |piece| match piece {
             Piece::Item(item) if item.name.is_empty() => is_readable = false,
-            Piece::Item(item) => found(&item),
+            Piece::Item(item) => {
+                objects += 1;
+                found(&item);
+            }
             Piece::Document(text) => envelope = Some(text.to_vec()),
         });
         if pushed.is_err() || !is_readable {
@@ -254,7 +267,7 @@ async fn page(
         body.consume_unpin(length);
         bytes += length;
         if bytes > PAGE_BYTES && params.limit > Some(1) {
-            return Ok(None);
+            return Ok(Err(TooLarge { objects }));
         }
     }
 }
