@@ -10,6 +10,18 @@
 //!
 //! Nothing here writes to the cluster.
 //!
+//! What a tenant can write is bounded. Objects are read one by one, without the fields that no decision reads (`watch/left_out.rs`). The
+//! weight of an object is about the memory that the rest of it takes. Objects above these weights are not used; a log line and the metric
+//! of rejected objects say so:
+//!
+//! | kind | one object | objects above the usual weight, of one namespace together |
+//! |---|---|---|
+//! | workload controllers | 512 KiB | 8 MiB, usual is 8 KiB |
+//! | `TimeSeriesPrediction` | 4 MiB | 128 MiB, usual is 32 KiB |
+//! | all others | 512 KiB | 16 MiB, usual is 32 KiB |
+//!
+//! How many objects of the usual weight there are is up to the API server: quotas such as `count/cronjobs.batch` bound it.
+//!
 //! | formula | file |
 //! |---|---|
 //! | which pods an autoscaler sizes | `target.rs` |

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-/// The most that objects may weigh.
+/// The most that objects may weigh. The allowances of one namespace for all kinds that a program reads are together below half of the
+/// memory limit in `deploy/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     /// An object of the usual size, which is kept however many of them the API server stores.
@@ -15,9 +16,9 @@ pub(super) struct Limits {
 
 impl Limits {
     /// The limits of most kinds. A pod with ten containers has about the usual weight.
-    pub(super) const MOST: Self = Self { usual: 32 << 10, object: 512 << 10, namespace: 32 << 20 };
+    pub(super) const MOST: Self = Self { usual: 32 << 10, object: 512 << 10, namespace: 16 << 20 };
     /// The limits of workload controllers, of which little more than the selector is read.
-    pub(super) const CONTROLLERS: Self = Self { usual: 8 << 10, object: 512 << 10, namespace: 16 << 20 };
+    pub(super) const CONTROLLERS: Self = Self { usual: 8 << 10, object: 512 << 10, namespace: 8 << 20 };
     /// The limits of predictions. One of 10,000 points, which is the most that the recommender writes, weighs 3.4 MB.
     pub(super) const PREDICTIONS: Self = Self { usual: 32 << 10, object: 4 << 20, namespace: 128 << 20 };
 }
