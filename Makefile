@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-tenants fresh
+.PHONY: demo test lint bench accuracy bench-feed bench-scale bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh
 
 demo: ## the main job on a real control plane: sizes, pods moved, replicas before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -36,6 +36,10 @@ bench-webhook: ## latency and throughput of the webhook over TLS, with a pod mat
 bench-adapter: ## latency, throughput and memory of the adapter over TLS, asked as by 10,000 autoscalers
 	cargo bench --locked -p adapter --bench load
 
+bench-memory: ## the most memory of each program when it starts among 10,000 large objects of each kind (some 100 GB of lists; takes a while)
+	cargo build --locked --release -p webhook -p adapter -p updater -p recommender --bins
+	PLIMSOLL_HOSTILE_OBJECTS=10000 cargo test -q --locked --release -p e2e --test memory -- --nocapture --test-threads=1
+
 bench-scale: ## the recommender before a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
 	cargo build --locked --release --workspace --bins
 	target/release/scale
@@ -48,9 +52,10 @@ bench-updater: ## 2,000 pods of 1,000 VPA objects (VPAS=N) on a real control pla
 	cargo build --locked --release --workspace --bins
 	target/release/evictions
 
-fuzz: ## a million odd reviews to the webhook, a hundred thousand odd requests to the adapter: no panic, nothing but a proper answer
+fuzz: ## a million odd reviews to the webhook, a hundred thousand odd requests to the adapter, a million odd objects in watches: no panic
 	PLIMSOLL_HOSTILE_REVIEWS=1000000 cargo test -q --locked --release -p webhook --test reviews -- --nocapture hostile
 	PLIMSOLL_HOSTILE_REQUESTS=100000 cargo test -q --locked --release -p adapter --test hostile -- --nocapture
+	PLIMSOLL_HOSTILE_EVENTS=1000000 cargo test -q --locked --release -p cluster --lib -- --nocapture hostile
 
 certs: ## a development authority and a certificate per program, in certs/
 	cargo run -q --locked -p feed --example development_ca -- certs
