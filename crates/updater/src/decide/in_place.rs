@@ -67,7 +67,7 @@ impl Question<'_> {
                 return if may_go && resizing.is_given_up(self.waited) { InPlace::Evict } else { InPlace::Deferred };
             }
         }
-        if settings.in_place_skips_budget && !may_restart(self.running) {
+        if settings.in_place_skips_budget && !may_restart(self.running, settings.native_sidecars) {
             return InPlace::Approved;
         }
         if group.allows(self.disruption, self.standing) { InPlace::Approved } else { InPlace::Deferred }
@@ -82,6 +82,6 @@ pub(super) fn may_evict(group: Option<&Group>, standing: Standing, running: &Run
 }
 
 /// Whether any resize might restart a container.
-pub(super) fn may_restart(running: &Running) -> bool {
-    sized(running, true).any(|container| !container.restarts_for.is_empty())
+fn may_restart(running: &Running, native_sidecars: bool) -> bool {
+    sized(running, native_sidecars).any(|container| !container.restarts_for.is_empty())
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::Memory;
-use super::super::act::What;
+use super::super::act::{SkipReason, What};
 use super::evicted;
 use super::world::World;
 
@@ -49,4 +49,26 @@ fn a_sidecar_is_resized_where_it_runs() {
         {"op": "add", "path": format!("{resources}/memory"), "value": "100Mi"},
     ]);
     assert_eq!(json!(resize), expected);
+}
+
+#[test]
+fn a_sidecar_that_restarts_makes_its_pod_wait_for_room_only_where_it_is_sized() {
+    for (native_sidecars, expected) in [(false, vec![]), (true, vec![SkipReason::NoRoom])] {
+        let mut world = World::new();
+        world.settings.in_place = true;
+        world.settings.in_place_skips_budget = true;
+        world.settings.native_sidecars = native_sidecars;
+        // One of two pods is missing.
+        world.workload("web", 2, &json!({"minReplicas": 1, "updateMode": "InPlaceOrRecreate"}));
+        world.pod_with("web", "web-0", &json!({}), |pod| {
+            pod["spec"]["initContainers"] = json!([{
+                "name": "mesh", "restartPolicy": "Always",
+                "resources": {"requests": {"cpu": "10m", "memory": "100Mi"}},
+                "resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}],
+            }]);
+        });
+        let plan = world.decide(&mut Memory::default());
+        let resizes = plan.acts.iter().filter(|act| matches!(act.what, What::Resize { .. })).count();
+        assert_eq!((resizes, World::reasons(&plan)), (1 - expected.len(), expected), "{native_sidecars}");
+    }
 }
