@@ -310,7 +310,9 @@ impl Term {
     fn go(&mut self, act: Act) {
         self.memory.begin(&act, self.moment());
         let autoscaler = self.senses.view.borrow().autoscalers.get(&act.autoscaler).cloned();
-        if let (Some(kill), Some(autoscaler)) = (&act.oom_kill, &autoscaler) {
+        if let Some(autoscaler) = &autoscaler
+            && let Some(kill) = self.memory.unrecorded_oom_kill(&act)
+        {
             for news in News::oom_killed(&act, kill, autoscaler) {
                 self.tell.events.tell(news);
             }

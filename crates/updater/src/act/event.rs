@@ -36,14 +36,14 @@ impl News {
         ]
     }
 
-    /// A container was OOM killed soon after its start, and its pod is evicted or resized for that.
+    /// A container was OOM killed soon after its start, and its pod is to be evicted or resized for that.
     pub(crate) fn oom_killed(act: &Act, kill: &QuickOomKill, autoscaler: &Autoscaler) -> [Self; 2] {
-        let QuickOomKill { container, ran_for, request, limit, target } = kill;
+        let QuickOomKill { container, ran_for, ended_at: _, request, limit, target } = kill;
         let amount = |quantity: &Option<Quantity>| quantity.as_ref().map_or("none".to_owned(), Quantity::to_string);
-        let (action, verb) = if act.what == What::Evict { ("Evict", "evicts") } else { ("Resize", "resizes") };
+        let (action, verb) = if act.what == What::Evict { ("Evict", "evicted") } else { ("Resize", "resized") };
         let note = format!(
             "Container {container} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
-             VPA Updater {verb} the Pod; the new memory request is {}.",
+             The Pod is to be {verb} by VPA Updater; the new memory request is to be {}.",
             act.pod.name,
             ran_for.as_secs(),
             amount(request),
@@ -170,6 +170,7 @@ mod tests {
         let kill = QuickOomKill {
             container: "app".to_owned(),
             ran_for: Duration::from_millis(29_500),
+            ended_at: "2026-01-01T11:59:59Z".parse().expect("a time"),
             request: "100Mi".parse().ok(),
             limit: None,
             target: "300Mi".parse().ok(),
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(
             pod.note,
             "Container app of Pod web-0 was OOM killed 29s after its start (memory request: 100Mi, limit: none). \
-             VPA Updater evicts the Pod; the new memory request is 300Mi."
+             The Pod is to be evicted by VPA Updater; the new memory request is to be 300Mi."
         );
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::ObjectKey;
+use jiff::Timestamp;
 use json_patch::Patch;
 use model::{Cpu, Memory, Quantity, Recommendation};
 
@@ -38,6 +39,8 @@ pub struct QuickOomKill {
     pub container: String,
     /// The time from its start to its end.
     pub ran_for: Duration,
+    /// When it ended.
+    pub ended_at: Timestamp,
     /// Its memory request.
     pub request: Option<Quantity>,
     /// Its memory limit.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation};
 
-use super::act::{Act, Attempt, Outcome, Shape, What};
+use super::act::{Act, Attempt, Outcome, QuickOomKill, Shape, What};
 use super::group::Disruption;
 use super::hold::Windows;
 use super::moment::Moment;
@@ -57,6 +57,8 @@ pub struct Memory {
     first_seen: HashMap<String, Duration>,
     /// The end of each pod's last OOM kill, and when its status was first seen.
     oom_kills: HashMap<String, (Timestamp, Duration)>,
+    /// The end of the last OOM kill of each pod that was recorded in events.
+    recorded_oom_kills: HashMap<String, Timestamp>,
     /// The evictions on behalf of autoscalers.
     evicted: HashMap<ObjectKey, Evicted>,
     /// What was found out of maintenance windows.
@@ -131,6 +133,13 @@ impl Memory {
         if act.what == What::Evict {
             self.note_eviction(act, now);
         }
+    }
+
+    /// Returns the OOM kill that an act answers, for events. Each kill is returned once, however often its pod is tried.
+    pub fn unrecorded_oom_kill<'a>(&mut self, act: &'a Act) -> Option<&'a QuickOomKill> {
+        let kill = act.oom_kill.as_ref()?;
+        let recorded = self.recorded_oom_kills.insert(act.pod_uid.clone(), kill.ended_at);
+        (recorded != Some(kill.ended_at)).then_some(kill)
     }
 
     fn note_eviction(&mut self, act: &Act, now: Moment) {
@@ -300,6 +309,7 @@ impl Memory {
             keep(&mut kept.pauses, &mut self.pauses, &pod.uid);
             keep(&mut kept.infeasible, &mut self.infeasible, &pod.uid);
             keep(&mut kept.refused, &mut self.refused, &pod.uid);
+            keep(&mut kept.recorded_oom_kills, &mut self.recorded_oom_kills, &pod.uid);
         }
         *self = kept;
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use api::vpa::{ContainerScalingMode, VerticalPodAutoscalerSpec};
 use cluster::{Container, Pod, Running, Termination};
+use jiff::Timestamp;
 use model::{ContainerRecommendation, Recommendation, ResourceName};
 
 use super::moment::Moment;
@@ -91,14 +92,14 @@ impl Priority {
     }
 }
 
-/// A container of the pod that was OOM killed soon after it had started, and how long it had run.
+/// A container of the pod that was OOM killed soon after it had started, how long it had run, and when it ended.
 pub(super) fn quick_oom<'a>(
     pod: &'a Pod,
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
     settings: &Settings,
     now: Moment,
-) -> Option<(&'a str, Duration)> {
+) -> Option<(&'a str, Duration, Timestamp)> {
     let own = spec.update_policy.as_ref().and_then(|policy| policy.evict_after_oom_seconds);
     let own = own.filter(|_| settings.per_autoscaler).and_then(|seconds| u64::try_from(seconds).ok());
     let threshold = own.map_or(settings.quick_oom, Duration::from_secs);
@@ -110,7 +111,7 @@ pub(super) fn quick_oom<'a>(
         let (began, ended) = (killed.started_at?, killed.finished_at?);
         let counts = settings.quick_oom_counts_for.is_none_or(|counts| now.since(ended) <= counts);
         let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
-        (counts && ran_for < threshold).then_some((container.name.as_str(), ran_for))
+        (counts && ran_for < threshold).then_some((container.name.as_str(), ran_for, ended))
     })
 }
 

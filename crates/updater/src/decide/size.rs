@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api::vpa::VerticalPodAutoscalerSpec;
 use cluster::{Running, Specified};
+use jiff::Timestamp;
 use model::{NamespaceLimits, Recommendation, ResourceList, ResourceName};
 use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
 
@@ -71,12 +72,17 @@ pub(super) fn places(running: &Running) -> impl Iterator<Item = (&'static str, u
 }
 
 /// The OOM kill of a container, with its memory and what it is to get.
-pub(super) fn oom_kill(container: &str, ran_for: Duration, running: &Running, own: &Recommendation) -> QuickOomKill {
+pub(super) fn oom_kill(
+    (container, ran_for, ended_at): (&str, Duration, Timestamp),
+    running: &Running,
+    own: &Recommendation,
+) -> QuickOomKill {
     let memory = |list: Option<&ResourceList>| list.and_then(|list| list.get(&ResourceName::Memory)).cloned();
     let specified = running.containers.iter().find(|specified| specified.name == container);
     QuickOomKill {
         container: container.to_owned(),
         ran_for,
+        ended_at,
         request: memory(specified.and_then(requests)),
         limit: memory(specified.and_then(limits)),
         target: memory(recommended(own, container).map(|recommended| &recommended.target)),

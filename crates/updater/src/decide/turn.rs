@@ -159,8 +159,7 @@ impl<'a> Turn<'a> {
                 if !priority.is_enough(member.pod, quick_oom.is_some(), settings, now) {
                     return None;
                 }
-                let oom_kill =
-                    quick_oom.map(|(container, ran_for)| size::oom_kill(container, ran_for, member.running, &own));
+                let oom_kill = quick_oom.map(|kill| size::oom_kill(kill, member.running, &own));
                 let candidate = Candidate { member, priority, why, oom_kill };
                 if let Some(left) = self.settles_in.filter(|_| why != Why::QuickOom) {
                     ledger.wake_in(left);

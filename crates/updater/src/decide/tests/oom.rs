@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::Memory;
-use super::super::act::{QuickOomKill, SkipReason, What, Why};
+use super::super::act::{Outcome, QuickOomKill, SkipReason, What, Why};
 use super::world::World;
 use super::{ACCEPTED, carry_out, evicted};
 
@@ -66,6 +66,7 @@ fn a_pod_that_stays_is_resized_at_once_and_says_what_was_killed() {
     let expected = QuickOomKill {
         container: "app".to_owned(),
         ran_for: Duration::from_secs(29),
+        ended_at: "2026-01-01T11:59:59Z".parse().expect("a time"),
         request: quantity("60Mi"),
         limit: quantity("80Mi"),
         target: quantity("100Mi"),
@@ -97,4 +98,29 @@ fn killed_pods_that_come_back_as_they_were_are_left_alone_for_longer_and_longer(
         assert_eq!((evicted(&plan).len(), World::reasons(&plan)), (0, vec![SkipReason::InVain]), "{next}");
         world.now.steady += Duration::from_millis(2);
     }
+}
+
+#[test]
+fn each_kill_is_recorded_once_although_its_eviction_is_refused() {
+    let mut world = World::new();
+    world.workload("web", 1, &json!({"minReplicas": 1}));
+    world.pod_with("web", "web-0", &json!({}), killed);
+    let mut memory = Memory::default();
+    world.decide(&mut memory);
+    let records = |world: &mut World, memory: &mut Memory| {
+        world.now.steady += Duration::from_mins(1);
+        let plan = world.decide(memory);
+        let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
+        let is_recorded = memory.unrecorded_oom_kill(act).is_some();
+        memory.begin(act, world.now);
+        memory.end(act, &Outcome::Rejected, world.now);
+        is_recorded
+    };
+    assert_eq!([(); 3].map(|()| records(&mut world, &mut memory)), [true, false, false]);
+    world.pod_with("web", "web-0", &json!({}), |pod| {
+        killed(pod);
+        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] = json!("2026-01-01T12:00:00Z");
+    });
+    world.decide(&mut memory);
+    assert_eq!([(); 2].map(|()| records(&mut world, &mut memory)), [true, false], "there is another kill");
 }
