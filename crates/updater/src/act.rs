@@ -15,10 +15,12 @@ use kube::core::{PartialObjectMeta, Request, Status};
 use kube::{Client, Error, Resource as _};
 use runtime::{Backoff, Leading};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::decide::{Act, Annotations, Outcome, What};
 
-/// The longest time for one answer: the API server takes a tenth of a second.
+/// The longest time for the answer to an eviction or a resize, and for all tries to write annotations. The API server takes a tenth of
+/// a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Writes. Clones share everything.
@@ -39,24 +41,16 @@ impl Writer {
         if !self.leading.holds(Instant::now()) {
             return None;
         }
-        let attempt = async {
-            match &act.what {
-                What::Evict => self.evict(&act.pod, &act.pod_uid).await,
-                What::Resize { resize, annotate, attempt: _ } => self.resize(act, resize, annotate).await,
+        Some(match &act.what {
+            What::Evict => outcome(act, self.evict(&act.pod, &act.pod_uid)).await,
+            What::Resize { resize, annotate, attempt: _ } => {
+                let outcome = outcome(act, self.resize(act, resize)).await;
+                if matches!(outcome, Outcome::Accepted { .. }) {
+                    write_annotations(&act.pod, || self.annotate(act, annotate)).await;
+                }
+                outcome
             }
-        };
-        let outcome = match tokio::time::timeout(PATIENCE, attempt).await {
-            Ok(Ok(accepted)) => accepted,
-            Ok(Err(error)) => {
-                tracing::info!(pod = %act.pod, why = ?act.why, %error, "a pod was not moved");
-                classify(&error)
-            }
-            Err(_) => {
-                tracing::warn!(pod = %act.pod, "no answer to an eviction or a resize in time");
-                Outcome::Unknown
-            }
-        };
-        Some(outcome)
+        })
     }
 
     async fn evict(&self, pod: &ObjectKey, uid: &str) -> kube::Result<Outcome> {
@@ -68,20 +62,50 @@ impl Writer {
         Ok(Outcome::Accepted { generation: None })
     }
 
-    async fn resize(&self, act: &Act, resize: &Patch, annotations: &Annotations) -> kube::Result<Outcome> {
+    async fn resize(&self, act: &Act, resize: &Patch) -> kube::Result<Outcome> {
         let body = Body::Json::<()>(guarded(&act.pod_uid, resize.clone()));
         let request = requests(&act.pod).patch_subresource("resize", &act.pod.name, &PatchParams::default(), &body);
         let accepted: PartialObjectMeta<Pod> = self.client.request(request.map_err(Error::BuildRequest)?).await?;
-        if let Err(error) = Backoff::default().retry(|| self.annotate(act, annotations)).await {
-            tracing::warn!(pod = %act.pod, %error, "cannot write the annotations of a resized pod");
-        }
         Ok(Outcome::Accepted { generation: accepted.metadata.generation })
     }
 
-    async fn annotate(&self, act: &Act, annotations: &Annotations) -> kube::Result<PartialObjectMeta<Pod>> {
+    async fn annotate(&self, act: &Act, annotations: &Annotations) -> kube::Result<()> {
         let body = Body::Merge(annotation_patch(&act.pod_uid, annotations));
         let request = requests(&act.pod).patch(&act.pod.name, &PatchParams::default(), &body);
-        self.client.request(request.map_err(Error::BuildRequest)?).await
+        self.client.request::<PartialObjectMeta<Pod>>(request.map_err(Error::BuildRequest)?).await?;
+        Ok(())
+    }
+}
+
+/// The outcome of an eviction or a resize; [`Outcome::Unknown`] without an answer in time.
+async fn outcome(act: &Act, request: impl Future<Output = kube::Result<Outcome>>) -> Outcome {
+    match timeout(PATIENCE, request).await {
+        Ok(Ok(accepted)) => accepted,
+        Ok(Err(error)) => {
+            tracing::info!(pod = %act.pod, why = ?act.why, %error, "a pod was not moved");
+            classify(&error)
+        }
+        Err(_) => {
+            tracing::warn!(pod = %act.pod, "no answer to an eviction or a resize in time");
+            Outcome::Unknown
+        }
+    }
+}
+
+/// Writes the annotations of a resized pod, with as many tries as [`Backoff`] allows. A pod that is gone needs none.
+async fn write_annotations<R>(pod: &ObjectKey, mut write: impl FnMut() -> R)
+where
+    R: Future<Output = kube::Result<()>>,
+{
+    let backoff = Backoff::default();
+    let tries = backoff.retry(|| {
+        let write = write();
+        async move { write.await.or_else(|error| if classify(&error) == Outcome::Gone { Ok(()) } else { Err(error) }) }
+    });
+    match timeout(PATIENCE, tries).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%pod, %error, "cannot write the annotations of a resized pod"),
+        Err(_) => tracing::warn!(%pod, "no answer to the annotations of a resized pod in time"),
     }
 }
 
@@ -89,7 +113,7 @@ fn requests(pod: &ObjectKey) -> Request {
     Request::new(Pod::url_path(&(), Some(&pod.namespace)))
 }
 
-/// The merge patch that changes these annotations and no others. The API server refuses it for a pod with another UID.
+/// The merge patch that changes these annotations and no others. The API server answers 409 for a pod with another UID.
 fn annotation_patch(uid: &str, annotations: &Annotations) -> Value {
     json!({"metadata": {"uid": uid, "annotations": annotations}})
 }
@@ -117,6 +141,8 @@ fn has_cause(status: &Status, reason: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use kube::core::response::StatusDetails;
 
     use super::*;
@@ -138,6 +164,8 @@ mod tests {
         let none = || Outcome::TooMany { retry_after: None };
         check(404, "no such pod", None, &Outcome::Gone);
         check(409, "the UID in the precondition (a) does not match the UID in record (b)", None, &Outcome::Gone);
+        let other_pod = "Precondition failed: UID in precondition: a, UID in object meta: b";
+        check(409, other_pod, None, &Outcome::Gone);
         check(409, "the object has been modified", None, &Outcome::Rejected);
         check(429, "Cannot evict pod as it would violate the pod's disruption budget.", None, &none());
         let details = |json| Some(serde_json::from_value(json).expect("details"));
@@ -148,5 +176,36 @@ mod tests {
         check(403, "node didn't have enough allocatable resources", small, &Outcome::Infeasible);
         check(422, "Pod QOS Class may not change as a result of resizing", None, &Outcome::Rejected);
         check(500, "etcd is away", None, &Outcome::Unknown);
+    }
+
+    /// The tries to write annotations where each answer is this one, until a second one would be made.
+    async fn check_tries(code: u16, message: &str, expected: usize) {
+        let tries = AtomicUsize::new(0);
+        let write = || async {
+            if tries.fetch_add(1, Ordering::Relaxed) > 0 {
+                std::future::pending::<()>().await;
+            }
+            Err(Error::Api(Status::failure(message, "Conflict").with_code(code).boxed()))
+        };
+        let pod = ObjectKey::new("shop", "web-0");
+        let writing = write_annotations(&pod, write);
+        let has_tried_again = async {
+            while tries.load(Ordering::Relaxed) < 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = writing => {}
+            () = has_tried_again => {}
+        }
+        assert_eq!(tries.load(Ordering::Relaxed), expected, "{code} {message}");
+    }
+
+    #[tokio::test]
+    async fn annotations_are_tried_again_but_not_of_another_pod() {
+        check_tries(409, "Precondition failed: UID in precondition: a, UID in object meta: b", 1).await;
+        check_tries(404, "no such pod", 1).await;
+        check_tries(422, "metadata.uid: Invalid value: field is immutable", 1).await;
+        check_tries(409, "the object has been modified", 2).await;
     }
 }
