@@ -70,7 +70,7 @@ pub struct ChoiceArgs {
     pub evict_after_oom_threshold: GoDuration,
     /// Pods are changed only when their VPA object, and the limit ranges, quotas and disruption budgets of its namespace,
     /// have been unchanged for this long, so that all of a manifest is there. Changes in a row delay pods by at most six times as
-    /// much. Quick OOM kills and startup boosts that are over do not wait. Zero turns it off.
+    /// much. Quick OOM kills, resizes taken back after an OOM kill, and startup boosts that are over do not wait. Zero turns it off.
     #[arg(long, default_value = "10s", value_name = "DURATION")]
     pub settling_time: GoDuration,
     /// Resizes that restart no container need no room in the budget.

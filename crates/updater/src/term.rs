@@ -1,7 +1,9 @@
 //! One term of leadership: decides after every change, and has carried out what is decided, as fast as it may be.
 //!
-//! A pass looks at everything, and replaces what the pass before it wanted and what has not begun yet. So of what waits nothing is
-//! ever older than the last change. What has begun counts from then on, until the view shows what came of it.
+//! A pass looks at everything, and replaces what the pass before it wanted and what has not begun yet. What waits was decided by the
+//! last pass, so it may miss the changes since, of at most one pause. It is dropped at once when the stop switch
+//! is thrown, when a watch fails, and when the webhook's Lease expires. What has begun counts from then on, until the view shows what
+//! came of it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

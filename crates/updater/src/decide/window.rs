@@ -195,6 +195,16 @@ mod tests {
     }
 
     #[test]
+    fn an_opening_is_searched_for_in_the_next_eight_years_only() {
+        let opens_in = |text: &str| {
+            let window: Window = text.parse().expect("a window");
+            window.open_for("2026-01-03T00:00:00Z".parse().expect("a time"))
+        };
+        assert_eq!(opens_in("0 0 0 3 1 * 2034; for=1h"), Err(Duration::from_hours(24 * (8 * 365 + 2))));
+        assert_eq!(opens_in("0 0 0 4 1 * 2034; for=1h"), Err(Duration::MAX));
+    }
+
+    #[test]
     fn what_cannot_be_read_is_named() {
         let error = |text: &str| text.parse::<Window>().map(drop).expect_err("no window").to_string();
         assert_eq!(error("0 2 * * *"), "for=DURATION is missing");
