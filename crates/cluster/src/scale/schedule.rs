@@ -43,8 +43,10 @@ struct Known {
     failures: u32,
     /// When it will be due; none while it is due or being read.
     at: Option<Instant>,
-    /// The live pods of the owner. When these change the scale is read again at once: pods are moved only by an answer that is not
-    /// older than what is seen of them.
+    /// Whether the last read found the scale.
+    was_found: bool,
+    /// The live pods of the owner. When these change, a scale that was found is read again at once: pods are moved only by an
+    /// answer that is not older than what is seen of them. One that was not found is read again when the first pods come.
     pods: PodSet,
     is_read: bool,
     /// The pods changed while it was being read.
@@ -66,12 +68,14 @@ impl Schedule {
                 self.due.entry(lane(key)).or_default().push_back(key.clone());
                 continue;
             };
-            if std::mem::replace(&mut known.pods, *pods) == *pods {
+            let before = std::mem::replace(&mut known.pods, *pods);
+            if before == *pods {
                 continue;
             }
             known.is_outdated = known.is_read;
-            // One that fails keeps its pauses.
-            if known.failures == 0
+            // The first pods of an owner may come with the owner itself. One that fails keeps its pauses.
+            let is_first = before == PodSet::default() && known.failures == 0;
+            if (known.was_found || is_first)
                 && let Some(at) = known.at.take()
             {
                 self.later.remove(&(at, key.clone()));
@@ -129,10 +133,11 @@ impl Schedule {
         let is_passing = matches!(scale, Scale::Failed { transient: true, .. });
         known.is_read = false;
         let is_outdated = std::mem::take(&mut known.is_outdated);
+        known.was_found = matches!(scale, Scale::Found { .. });
         let wait = if is_passing {
             RETRY.saturating_mul(2_u32.saturating_pow(known.failures)).min(REFRESH)
         } else if is_outdated {
-            Duration::ZERO
+            if known.was_found { Duration::ZERO } else { RETRY }
         } else {
             REFRESH.mul_f64(1.0 + chance.clamp(0.0, 1.0))
         };
@@ -245,6 +250,52 @@ mod tests {
         begin(&mut schedule, now);
         schedule.end(&web, &failed(true), now, 0.0);
         assert_eq!(schedule.next_due(), Some(now + REFRESH));
+    }
+
+    /// The time until the next read after a first read of an owner with one pod gave `scale` and then one more pod came, and the same
+    /// for a pod that came during the read.
+    fn check_pod_change(scale: &Scale, expected_seconds: [u64; 2]) {
+        let (web, now) = (key("a", "g", 0), Instant::now());
+        let with = |uids: &[&str]| {
+            let mut pods = PodSet::default();
+            uids.iter().for_each(|uid| pods.add(uid));
+            BTreeMap::from([(web.clone(), pods)])
+        };
+        let waits = [false, true].map(|during| {
+            let mut schedule = Schedule::default();
+            schedule.update(&with(&["1"]));
+            assert_eq!(begin(&mut schedule, now).len(), 1);
+            if during {
+                schedule.update(&with(&["1", "2"]));
+            }
+            assert!(schedule.end(&web, scale, now, 0.0));
+            schedule.update(&with(&["1", "2"]));
+            let is_due = !begin(&mut schedule, now).is_empty();
+            if is_due { 0 } else { (schedule.next_due().expect("it is known") - now).as_secs() }
+        });
+        assert_eq!(waits, expected_seconds, "{scale:?}");
+    }
+
+    #[test]
+    fn pods_that_change_have_only_a_scale_read_again_that_was_found() {
+        let found = Scale::Found { selector: String::new(), owner: None, replicas: Some(1) };
+        check_pod_change(&found, [0, 0]);
+        let refresh = REFRESH.as_secs();
+        check_pod_change(&Scale::NotFound { reason: "no".to_owned() }, [refresh, 15]);
+        check_pod_change(&failed(false), [refresh, 15]);
+        check_pod_change(&failed(true), [15, 15]);
+    }
+
+    #[test]
+    fn the_first_pods_of_an_owner_have_a_scale_read_again_that_was_not_found() {
+        let (mut schedule, web, now) = (Schedule::default(), key("a", "g", 0), Instant::now());
+        schedule.update(&needed([web.clone()]));
+        assert_eq!(begin(&mut schedule, now).len(), 1);
+        assert!(schedule.end(&web, &Scale::NotFound { reason: "no".to_owned() }, now, 0.0));
+        let mut pods = PodSet::default();
+        pods.add("1");
+        schedule.update(&BTreeMap::from([(web, pods)]));
+        assert_eq!(begin(&mut schedule, now).len(), 1);
     }
 
     #[test]
