@@ -29,7 +29,7 @@ pub(super) struct Schedule {
     known: BTreeMap<ScaleKey, Known>,
     /// When each key that is neither due nor being read will be due.
     later: BTreeSet<(Instant, ScaleKey)>,
-    /// The keys that are due. Those that are not known any more are passed over.
+    /// The keys that are due, all of them known. One that was answered or is being read meanwhile is passed over.
     due: BTreeMap<Lane, VecDeque<ScaleKey>>,
     /// Reads under way.
     lanes: BTreeMap<Lane, usize>,
@@ -57,9 +57,18 @@ impl Schedule {
     /// Makes `needed` the keys to read; gives those that are needed no longer.
     pub(super) fn update(&mut self, needed: &BTreeMap<ScaleKey, PodSet>) -> Vec<ScaleKey> {
         let gone: Vec<ScaleKey> = self.known.keys().filter(|key| !needed.contains_key(*key)).cloned().collect();
+        let mut lanes = BTreeSet::new();
         for key in &gone {
-            if let Some(at) = self.known.remove(key).and_then(|known| known.at) {
-                self.later.remove(&(at, key.clone()));
+            match self.known.remove(key).and_then(|known| known.at) {
+                Some(at) => self.later.remove(&(at, key.clone())),
+                None => lanes.insert(lane(key)),
+            };
+        }
+        for lane in lanes {
+            let Some(due) = self.due.get_mut(&lane) else { continue };
+            due.retain(|key| self.known.contains_key(key));
+            if due.is_empty() {
+                self.due.remove(&lane);
             }
         }
         for (key, pods) in needed {
@@ -101,26 +110,29 @@ impl Schedule {
         if self.lanes.values().sum::<usize>() >= MOST {
             return None;
         }
-        let has_room = |lane: &Lane| {
-            self.lanes.get(lane).is_none_or(|reads| *reads < MOST_OF_LANE)
-                && self.groups.get(&lane.1).is_none_or(|reads| *reads < MOST_OF_GROUP)
-        };
-        let start = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let after = self.due.range::<Lane, _>((start, Bound::Unbounded));
-        let lane = after.chain(&self.due).map(|(lane, _)| lane).find(|lane| has_room(lane))?.clone();
-        let key = self.due.get_mut(&lane)?.pop_front();
-        if self.due.get(&lane).is_some_and(VecDeque::is_empty) {
-            self.due.remove(&lane);
-        }
-        self.last = Some(lane.clone());
-        match key.and_then(|key| self.known.get_mut(&key).map(|known| (key, known))) {
-            Some((key, known)) => {
+        loop {
+            let has_room = |lane: &Lane| {
+                self.lanes.get(lane).is_none_or(|reads| *reads < MOST_OF_LANE)
+                    && self.groups.get(&lane.1).is_none_or(|reads| *reads < MOST_OF_GROUP)
+            };
+            let start = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+            let after = self.due.range::<Lane, _>((start, Bound::Unbounded));
+            let lane = after.chain(&self.due).map(|(lane, _)| lane).find(|lane| has_room(lane))?.clone();
+            let due = self.due.get_mut(&lane)?;
+            let begun = std::iter::from_fn(|| due.pop_front()).find_map(|key| {
+                let known = self.known.get_mut(&key).filter(|known| !known.is_read && known.at.is_none())?;
                 known.is_read = true;
+                Some((key, known.pods))
+            });
+            if due.is_empty() {
+                self.due.remove(&lane);
+            }
+            self.last = Some(lane.clone());
+            if begun.is_some() {
                 *self.groups.entry(lane.1.clone()).or_default() += 1;
                 *self.lanes.entry(lane).or_default() += 1;
-                Some((key, known.pods))
+                return begun;
             }
-            None => self.next(),
         }
     }
 
@@ -311,5 +323,36 @@ mod tests {
         assert!(!schedule.end(&all[0], &failed(false), now, 0.0));
         assert_eq!(schedule.next_due(), None);
         assert_eq!(names(&begin(&mut schedule, now + REFRESH)), ["a/0003"]);
+    }
+
+    #[test]
+    fn keys_that_go_while_they_are_due_leave_nothing() {
+        let mut schedule = Schedule::default();
+        schedule.update(&needed((0..100_000).map(|name| key("a", "g", name))));
+        assert_eq!(schedule.update(&needed([])).len(), 100_000);
+        assert!(begin(&mut schedule, Instant::now()).is_empty());
+        assert!(schedule.due.is_empty());
+    }
+
+    #[test]
+    fn a_key_that_comes_back_while_it_is_due_is_due_once() {
+        let (mut schedule, web) = (Schedule::default(), key("a", "g", 0));
+        schedule.update(&needed([web.clone()]));
+        schedule.update(&needed([]));
+        schedule.update(&needed([web.clone()]));
+        assert_eq!(begin(&mut schedule, Instant::now()), [web]);
+        assert!(begin(&mut schedule, Instant::now()).is_empty());
+    }
+
+    #[test]
+    fn a_key_that_was_answered_while_it_was_due_is_not_read_before_its_time() {
+        let (mut schedule, now, web) = (Schedule::default(), Instant::now(), key("a", "g", 0));
+        schedule.update(&needed([web.clone()]));
+        assert_eq!(begin(&mut schedule, now), [web.clone()]);
+        schedule.update(&needed([]));
+        schedule.update(&needed([web.clone()]));
+        assert!(schedule.end(&web, &failed(false), now, 0.0));
+        assert!(begin(&mut schedule, now).is_empty());
+        assert_eq!(begin(&mut schedule, now + REFRESH), [web]);
     }
 }
