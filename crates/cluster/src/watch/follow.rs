@@ -17,7 +17,7 @@ use kube::api::{ListParams, WatchParams};
 use kube::core::{Request, Status};
 use kube::{Client, Resource};
 use serde::Deserialize;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::allowance::{Allowance, Limits};
 use super::cut::{Cut, Cutter, Framing, Item, Piece};
@@ -34,9 +34,12 @@ const PAGE_BYTES: usize = 32 << 20;
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long the server keeps one watch open.
 const WATCH_SECONDS: u32 = 290;
-/// The longest silence on a watch: the server sends bookmarks about once a minute.
+/// The longest silence on a watch with bookmarks, which the server sends about once a minute.
 const SILENCE: Duration = Duration::from_secs(150);
-/// After a watch was opened, the server sends what was missed at once. When nothing came for this long, nothing was.
+/// The longest silence on a watch without bookmarks. The server sends none for kinds that it keeps no watch cache for, such as events,
+/// but ends each watch after [`WATCH_SECONDS`].
+const SILENCE_WITHOUT_BOOKMARKS: Duration = Duration::from_mins(5);
+/// After a watch was opened, the server sends the missed events at once. They are taken in after this time.
 const CATCH_UP: Duration = Duration::from_secs(5);
 /// A watch that ends sooner than this is taken for a failing one, so that a server that closes at once is not pestered.
 const SHORT: Duration = Duration::from_secs(1);
@@ -93,6 +96,7 @@ where
     let mut retry = Retry::default();
     let mut page = PAGE;
     let mut allowance = Allowance::new(source.limits);
+    let mut has_bookmarks = false;
     loop {
         let started = Instant::now();
         let result = match &mut state {
@@ -105,7 +109,7 @@ where
                 }
                 Err(failure) => Err(failure),
             },
-            State::Watch { version } => watch(&source, &read, &feed, &mut allowance, version).await,
+            State::Watch { version } => watch(&source, &read, &feed, &mut allowance, &mut has_bookmarks, version).await,
         };
         let lasted = started.elapsed() >= SHORT;
         if let Err(failure) = &result {
@@ -274,13 +278,14 @@ async fn page(
 
 /// Watches until the server ends it, which it does now and then. `version` moves along.
 ///
-/// What was missed while the watch was down comes first. The view is current once that was taken in, or once nothing came for
-/// [`CATCH_UP`].
+/// The events that were missed while the watch was down come first. The view is current at the first bookmark, which comes after them,
+/// or [`CATCH_UP`] after the watch was opened. `has_bookmarks` becomes true at the first bookmark of any watch.
 async fn watch<T>(
     source: &Source,
     read: &(impl Fn(&Item<'_>) -> Reading<T> + Sync),
     feed: &Feed<T>,
     allowance: &mut Allowance,
+    has_bookmarks: &mut bool,
     version: &mut String,
 ) -> Result<(), Failure>
 where
@@ -292,9 +297,12 @@ where
     let mut body = pin!(timeout(CALL_TIMEOUT, source.client.request_stream(request)).await??);
     let mut cutter = source.cutter(Framing::Events);
     let mut subject = None;
+    let caught_up_at = Instant::now() + CATCH_UP;
     let mut is_current = false;
     loop {
-        let chunk = match timeout(if is_current { SILENCE } else { CATCH_UP }, body.fill_buf()).await {
+        let silence = if *has_bookmarks { SILENCE } else { SILENCE_WITHOUT_BOOKMARKS };
+        let deadline = if is_current { Instant::now() + silence } else { caught_up_at };
+        let chunk = match timeout_at(deadline, body.fill_buf()).await {
             Ok(chunk) => chunk?,
             Err(_) if !is_current => {
                 is_current = true;
@@ -307,21 +315,23 @@ where
             return cutter.end().map_err(|_| Failure::CutShort);
         }
         let length = chunk.len();
-        let (mut events, mut failure) = (0, None);
+        let (mut had_bookmark, mut failure) = (false, None);
         let pushed = cutter.push(chunk, |piece| match piece {
             _ if failure.is_some() => {}
             Piece::Item(item) => subject = Some(Subject::of(&item, read)),
-            Piece::Document(text) => {
-                events += 1;
-                failure = take_in(text, subject.take(), feed, allowance, version).err();
-            }
+            Piece::Document(text) => match take_in(text, subject.take(), feed, allowance, version) {
+                Ok(Event::Bookmark) => had_bookmark = true,
+                Ok(Event::Change) => {}
+                Err(error) => failure = Some(error),
+            },
         });
         if let Some(failure) = failure {
             return Err(failure);
         }
         pushed.map_err(|_| Failure::Unreadable)?;
         body.consume_unpin(length);
-        if events > 0 && !is_current {
+        *has_bookmarks |= had_bookmark;
+        if !is_current && (had_bookmark || Instant::now() >= caught_up_at) {
             is_current = true;
             feed.resumed();
         }
@@ -360,6 +370,14 @@ struct EventEnvelope {
     kind: String,
 }
 
+/// The kinds of events that are no errors.
+enum Event {
+    /// An object was added, modified or deleted.
+    Change,
+    /// All changes up to a version were sent.
+    Bookmark,
+}
+
 /// Takes one event in.
 fn take_in<T: Entry>(
     envelope: &[u8],
@@ -367,28 +385,30 @@ fn take_in<T: Entry>(
     feed: &Feed<T>,
     allowance: &mut Allowance,
     version: &mut String,
-) -> Result<(), Failure> {
+) -> Result<Event, Failure> {
     let Ok(EventEnvelope { kind }) = serde_json::from_slice(envelope) else {
         return Err(serde_json::from_slice::<Status>(envelope).map_or(Failure::Unreadable, Failure::ended));
     };
     let Subject { namespace, name, version: seen, weight, reading, text } = subject.ok_or(Failure::Unreadable)?;
-    match (kind.as_str(), reading) {
+    let event = match (kind.as_str(), reading) {
         ("ADDED" | "MODIFIED", Some(reading)) => {
             let kept = allowance.weight(&namespace, &name);
             feed.apply(admitted(reading, &namespace, &name, [weight, kept], allowance));
+            Event::Change
         }
         ("DELETED", Some(reading)) => {
             allowance.release(&namespace, &name);
             feed.delete(reading);
+            Event::Change
         }
-        ("BOOKMARK", None) => {}
+        ("BOOKMARK", None) => Event::Bookmark,
         ("ERROR", None) => {
             return Err(serde_json::from_slice::<Status>(&text).map_or(Failure::Unreadable, Failure::ended));
         }
         _ => return Err(Failure::Unreadable),
-    }
+    };
     if !seen.is_empty() {
         *version = seen;
     }
-    Ok(())
+    Ok(event)
 }

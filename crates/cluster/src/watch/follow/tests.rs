@@ -11,9 +11,9 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{CATCH_UP, PAGE_BYTES, SILENCE, Source, follow};
+use super::{CATCH_UP, PAGE_BYTES, SILENCE, Source, WATCH_SECONDS, follow};
 use crate::freshness::Resource;
 use crate::view::{Namespace, View};
 use crate::watch::cut::Item;
@@ -148,7 +148,8 @@ async fn a_broken_watch_goes_on_where_it_broke_off() {
             Watch("5", events(&[("ADDED", namespace("b", "6"))])),
             Watch("6", Broken),
             Watch("6", Refused(503)),
-            Watch("6", events(&[("ADDED", namespace("c", "7"))])),
+            Watch("6", events(&[("ADDED", namespace("c", "7")), ("BOOKMARK", bookmark())])),
+            Watch("9", events(&[])),
         ],
         &["a", "b", "c"],
         false,
@@ -288,18 +289,15 @@ async fn an_object_that_is_too_large_is_as_good_as_not_there() {
 /// The lines of a watch that stays open, one by one.
 type Lines = mpsc::UnboundedSender<Result<String, std::io::Error>>;
 
-/// A watch that broke and is open again, without a word so far.
-async fn resumed() -> (watch::Receiver<View>, Lines, tokio::task::JoinHandle<()>) {
+/// A view whose last watch is open without an event so far, after others that were answered so.
+async fn watched(before: Vec<Answer>) -> (watch::Receiver<View>, Lines, tokio::task::JoinHandle<()>) {
     let (lines, mut said) = mpsc::unbounded_channel();
     let body = axum::body::Body::from_stream(futures::stream::poll_fn(move |context| said.poll_recv(context)));
-    let answers = [
-        Response::new(axum::body::Body::from(
-            json!({"metadata": {"resourceVersion": "5"}, "items": [namespace("a", "1")]}).to_string(),
-        )),
-        Response::builder().status(503).body(status(503).to_string().into()).expect("a response"),
-        Response::new(body),
-    ];
-    let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
+    let mut answers = VecDeque::from([page(&["a"], "5", "")]);
+    answers.extend(before);
+    let mut answers: VecDeque<_> = answers.into_iter().map(response).collect();
+    answers.push_back(Response::new(body));
+    let answers = Arc::new(Mutex::new(answers));
     let (opened, open) = oneshot::channel();
     let opened = Arc::new(Mutex::new(Some(opened)));
     let service = tower::service_fn(move |_: Request<Body>| {
@@ -318,33 +316,128 @@ async fn resumed() -> (watch::Receiver<View>, Lines, tokio::task::JoinHandle<()>
     (store.subscribe(), lines, following)
 }
 
+/// A watch that broke and is open again.
+async fn resumed() -> (watch::Receiver<View>, Lines, tokio::task::JoinHandle<()>) {
+    watched(vec![Refused(503)]).await
+}
+
+fn response(answer: Answer) -> Response<axum::body::Body> {
+    let (code, body) = match answer {
+        Text(body) => (200, body),
+        Refused(code) => (code, status(code).to_string()),
+        Broken => (502, String::new()),
+    };
+    Response::builder().status(code).body(body.into()).expect("a response")
+}
+
+fn bookmark() -> Value {
+    json!({"kind": "Namespace", "metadata": {"resourceVersion": "9"}})
+}
+
+fn line(kind: &str, object: &Value) -> Result<String, std::io::Error> {
+    Ok(json!({"type": kind, "object": object}).to_string() + "\n")
+}
+
+async fn until_current(view: &mut watch::Receiver<View>) {
+    view.wait_for(|view| view.stale_since().is_none()).await.expect("the store lives");
+}
+
+async fn until_stale(view: &mut watch::Receiver<View>) {
+    view.wait_for(|view| view.stale_since().is_some()).await.expect("the store lives");
+}
+
+/// Checks that `time` has passed since `started`, and less than a second more.
+fn assert_passed(started: Instant, time: Duration) {
+    let passed = started.elapsed();
+    assert!((time..time + Duration::from_secs(1)).contains(&passed), "{passed:?} instead of {time:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_resumed_watch_is_stale_until_what_was_missed_is_taken_in() {
-    let missed = |kind: &str, object: &Value| Ok(json!({"type": kind, "object": object}).to_string() + "\n");
-    let bookmark = json!({"kind": "Namespace", "metadata": {"resourceVersion": "9"}});
-    for (event, names) in [
-        (missed("ADDED", &namespace("b", "6")), vec!["a", "b"]),
-        (missed("DELETED", &namespace("a", "6")), vec![]),
-        (missed("BOOKMARK", &bookmark), vec!["a"]),
+    for (first, second, names) in [
+        (line("ADDED", &namespace("b", "6")), line("ADDED", &namespace("c", "7")), vec!["a", "b", "c"]),
+        (line("DELETED", &namespace("a", "6")), line("ADDED", &namespace("c", "7")), vec!["c"]),
     ] {
         let (mut view, lines, following) = resumed().await;
-        sleep(CATCH_UP / 2).await;
-        assert!(view.borrow().stale_since().is_some(), "nothing was taken in yet");
-        lines.send(event).expect("the watch is open");
-        let current = view.wait_for(|view| view.stale_since().is_none()).await.expect("the store lives");
-        assert_eq!(current.namespaces.iter().map(|namespace| namespace.name.as_str()).collect::<Vec<_>>(), names);
+        let opened = Instant::now();
+        for event in [first, second] {
+            sleep(CATCH_UP / 3).await;
+            lines.send(event).expect("the watch is open");
+        }
+        until_current(&mut view).await;
+        assert_passed(opened, CATCH_UP);
+        let view = view.borrow();
+        assert_eq!(view.namespaces.iter().map(|namespace| namespace.name.as_str()).collect::<Vec<_>>(), names);
         following.abort();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resumed_watch_without_a_word_missed_nothing_and_is_dead_after_two_bookmarks_did_not_come() {
-    let (mut view, _lines, following) = resumed().await;
-    let started = Instant::now();
-    view.wait_for(|view| view.stale_since().is_none()).await.expect("the store lives");
-    assert!((CATCH_UP..CATCH_UP * 2).contains(&started.elapsed()), "{:?}", started.elapsed());
-    view.wait_for(|view| view.stale_since().is_some()).await.expect("the store lives");
-    let silent = CATCH_UP + SILENCE;
-    assert!((silent..silent + Duration::from_secs(1)).contains(&started.elapsed()), "{:?}", started.elapsed());
+async fn a_resumed_watch_is_current_at_a_bookmark() {
+    let (mut view, lines, following) = resumed().await;
+    let opened = Instant::now();
+    sleep(CATCH_UP / 2).await;
+    lines.send(line("BOOKMARK", &bookmark())).expect("the watch is open");
+    until_current(&mut view).await;
+    assert_passed(opened, CATCH_UP / 2);
+    following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_watch_with_events_all_the_time_becomes_current() {
+    let (mut view, lines, following) = resumed().await;
+    let opened = Instant::now();
+    let events = tokio::spawn(async move {
+        while lines.send(line("ADDED", &namespace("b", "6"))).is_ok() {
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    until_current(&mut view).await;
+    assert_passed(opened, CATCH_UP);
+    following.abort();
+    events.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_without_bookmarks_stays_current_until_the_server_ends_it() {
+    let (mut view, lines, following) = resumed().await;
+    let opened = Instant::now();
+    until_current(&mut view).await;
+    assert_passed(opened, CATCH_UP);
+    let end = opened + Duration::from_secs(WATCH_SECONDS.into());
+    tokio::select! {
+        () = until_stale(&mut view) => panic!("stale after {:?}", opened.elapsed()),
+        () = sleep_until(end) => {}
+    }
+    drop(lines);
+    // Further requests fail.
+    until_stale(&mut view).await;
+    assert_passed(end, Duration::ZERO);
+    following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_silent_for_too_long_is_dead() {
+    let with_bookmark = vec![events(&[("BOOKMARK", bookmark())]), Refused(503)];
+    let unended = Duration::from_secs(WATCH_SECONDS.into());
+    for (before, longest) in [(vec![Refused(503)], unended..unended * 2), (with_bookmark, SILENCE..SILENCE + CATCH_UP)]
+    {
+        let (mut view, _lines, following) = watched(before).await;
+        until_current(&mut view).await;
+        let current = Instant::now();
+        until_stale(&mut view).await;
+        assert!(longest.contains(&current.elapsed()), "{:?}", current.elapsed());
+        following.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_dead_after_two_bookmarks_did_not_come() {
+    let (mut view, lines, following) = resumed().await;
+    lines.send(line("BOOKMARK", &bookmark())).expect("the watch is open");
+    until_current(&mut view).await;
+    let current = Instant::now();
+    until_stale(&mut view).await;
+    assert_passed(current, SILENCE);
     following.abort();
 }
