@@ -1,14 +1,19 @@
 //! Moves what one watch reads into its table of the view, and wakes readers only when the table changed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::failure::Failure;
 use crate::freshness::{Freshness, Resource};
 use crate::table::{Change, Entry, Table};
 use crate::view::View;
+
+/// The shortest time between two warnings of one watch about objects that cannot be used.
+const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What became of an object when it was trimmed.
 pub(super) enum Reading<T: Entry> {
@@ -31,6 +36,27 @@ pub(super) struct Feed<T: Entry> {
     store: Arc<watch::Sender<View>>,
     table: Box<Pick<T>>,
     on_change: Box<Listener<T>>,
+    rejections: Mutex<Rejections>,
+}
+
+/// The rejected objects as far as the log is concerned.
+#[derive(Debug, Default)]
+struct Rejections {
+    warned_at: Option<Instant>,
+    /// The number since the last warning.
+    count: u64,
+}
+
+impl Rejections {
+    /// Counts more of them. Returns the number since the last warning where another one is due.
+    fn add(&mut self, count: u64, now: Instant) -> Option<u64> {
+        self.count = self.count.saturating_add(count);
+        if self.warned_at.is_some_and(|at| now.saturating_duration_since(at) < WARNING_INTERVAL) {
+            return None;
+        }
+        self.warned_at = Some(now);
+        Some(std::mem::take(&mut self.count))
+    }
 }
 
 impl<T: Entry> Feed<T> {
@@ -43,7 +69,8 @@ impl<T: Entry> Feed<T> {
         store.send_modify(|view| {
             view.freshness.entry(resource).or_default();
         });
-        Self { resource, store: Arc::clone(store), table: Box::new(table), on_change: Box::new(|_| ()) }
+        let on_change = Box::new(|_: &Change<T>| ());
+        Self { resource, store: Arc::clone(store), table: Box::new(table), on_change, rejections: Mutex::default() }
     }
 
     /// Calls `on_change` for each change, after the view shows it.
@@ -127,14 +154,16 @@ impl<T: Entry> Feed<T> {
         }
     }
 
-    /// Says once for one list why objects were not taken over: one tenant's objects must not flood the log.
+    /// Counts objects that cannot be used. Warns once a minute: one tenant's objects must not flood the log.
     fn reject(&self, count: u64, reason: &str) {
-        tracing::warn!(
-            resource = self.resource.name(),
-            count,
-            reason,
-            "objects cannot be used; the first reason is given"
-        );
+        let resource = self.resource.name();
+        // The state is whole after every statement.
+        let due = self.rejections.lock().unwrap_or_else(PoisonError::into_inner).add(count, Instant::now());
+        if let Some(count) = due {
+            tracing::warn!(resource, count, reason, "objects cannot be used; count is since the last such warning");
+        } else {
+            tracing::debug!(resource, count, reason, "objects cannot be used");
+        }
         self.note(|freshness| freshness.rejected += count);
     }
 
@@ -163,8 +192,10 @@ impl<T: Entry> Feed<T> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use model::Labels;
+    use tracing::{Event, Level, Metadata, Subscriber, span};
 
     use super::*;
     use crate::view::Namespace;
@@ -230,5 +261,49 @@ mod tests {
         feed.resumed();
         assert_eq!(store.borrow().stale_since(), None);
         assert_eq!(store.borrow().freshness().map(|(_, freshness)| freshness.errors).sum::<u64>(), 2);
+    }
+
+    /// The number of warnings.
+    struct Warnings(Arc<AtomicU64>);
+
+    impl Subscriber for Warnings {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            self.0.fetch_add(u64::from(*event.metadata().level() == Level::WARN), Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &span::Id) {}
+
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rejected_objects_are_all_counted_and_logged_once_a_minute() {
+        let warnings = Arc::new(AtomicU64::new(0));
+        let _guard = tracing::subscriber::set_default(Warnings(Arc::clone(&warnings)));
+        let store = Arc::new(watch::Sender::new(View::default()));
+        let feed = Feed::new(Resource::Namespaces, &store, |view| &mut view.namespaces);
+        let too_large = || Reading::TooLarge("a".to_owned(), "it is too large".to_owned());
+        let second = Duration::from_secs(1);
+        for (pause, expected) in
+            [(Duration::ZERO, 1), (second * 59, 1), (second, 2), (second * 59, 2), (second * 60, 3)]
+        {
+            tokio::time::advance(pause).await;
+            (0..100).for_each(|_| feed.apply(too_large()));
+            feed.reset(vec![broken("b"), too_large()]);
+            assert_eq!(warnings.load(Ordering::Relaxed), expected, "{pause:?}");
+        }
+        assert_eq!(store.borrow().freshness().map(|(_, freshness)| freshness.rejected).sum::<u64>(), 5 * 102);
     }
 }
