@@ -23,52 +23,53 @@ impl Limits {
     pub(super) const PREDICTIONS: Self = Self { usual: 32 << 10, object: 4 << 20, namespace: 128 << 20 };
 }
 
-/// Why an object is not kept.
+/// The large objects of a namespace would weigh more than this together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum TooMuch {
-    /// It is too large by itself.
-    #[error("the object takes more than {0} bytes of memory, without what is not read of it")]
-    Object(usize),
-    /// It is too large beside the others.
-    #[error("the large objects of this kind in the namespace take more than {0} bytes of memory together")]
-    Namespace(usize),
-}
+#[error("the large objects of this kind in the namespace take more than {0} bytes of memory together")]
+pub(super) struct TooMuch(usize);
 
 /// The weights of the large objects of one kind.
 #[derive(Debug)]
 pub(super) struct Allowance {
     limits: Limits,
     namespaces: HashMap<String, Large>,
+    may_admit_refused: bool,
 }
 
 #[derive(Debug, Default)]
 struct Large {
     weights: HashMap<String, usize>,
     total: usize,
+    /// The smallest weight of an object that there was no room for.
+    refused: Option<usize>,
 }
 
 impl Allowance {
     /// No objects yet.
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, namespaces: HashMap::new() }
+        Self { limits, namespaces: HashMap::new(), may_admit_refused: false }
     }
 
     /// Counts an object in place of the one of its name. Where there is no room for it, neither counts. Objects of the cluster are
-    /// made by its administrators, and always have room.
+    /// made by its administrators, and always have room. One that is too large by itself has no text, and is never admitted.
     pub(super) fn admit(&mut self, namespace: &str, name: &str, weight: usize) -> Result<(), TooMuch> {
-        self.release(namespace, name);
-        if weight > self.limits.object {
-            return Err(TooMuch::Object(self.limits.object));
-        }
         if weight <= self.limits.usual || namespace.is_empty() {
+            self.release(namespace, name);
             return Ok(());
         }
         let large = self.namespaces.entry(namespace.to_owned()).or_default();
-        if large.total + weight > self.limits.namespace {
-            return Err(TooMuch::Namespace(self.limits.namespace));
+        let others = large.total - large.weights.get(name).copied().unwrap_or_default();
+        let total = others.saturating_add(weight);
+        if total > self.limits.namespace {
+            self.release(namespace, name);
+            if let Some(large) = self.namespaces.get_mut(namespace) {
+                large.refused = Some(large.refused.map_or(weight, |least| least.min(weight)));
+            }
+            return Err(TooMuch(self.limits.namespace));
         }
-        large.total += weight;
+        large.total = total;
         large.weights.insert(name.to_owned(), weight);
+        self.look_for_room(namespace);
         Ok(())
     }
 
@@ -81,9 +82,20 @@ impl Allowance {
     pub(super) fn release(&mut self, namespace: &str, name: &str) {
         let Some(large) = self.namespaces.get_mut(namespace) else { return };
         large.total -= large.weights.remove(name).unwrap_or_default();
-        if large.weights.is_empty() {
+        self.look_for_room(namespace);
+        if self.namespaces.get(namespace).is_some_and(|large| large.weights.is_empty()) {
             self.namespaces.remove(namespace);
         }
+    }
+
+    /// Whether an object that was refused may have room since others are gone or smaller.
+    pub(super) fn may_admit_refused(&self) -> bool {
+        self.may_admit_refused
+    }
+
+    fn look_for_room(&mut self, namespace: &str) {
+        let Some(Large { total, refused: Some(refused), .. }) = self.namespaces.get(namespace) else { return };
+        self.may_admit_refused |= total.saturating_add(*refused) <= self.limits.namespace;
     }
 }
 
@@ -115,7 +127,7 @@ mod tests {
 
     #[test]
     fn large_objects_of_a_namespace_share_its_allowance() {
-        let full = Err(TooMuch::Namespace(LIMITS.namespace));
+        let full = Err(TooMuch(LIMITS.namespace));
         let large = Some(LARGE);
         check(&[("a", large), ("b", large), ("c", large), ("d", large)], &[Ok(()), Ok(()), Ok(()), full]);
         check(&[("a", Some(2 * LARGE)), ("b", Some(2 * LARGE)), ("b", large)], &[Ok(()), full, Ok(())]);
@@ -132,8 +144,31 @@ mod tests {
 
     #[test]
     fn an_object_that_is_too_large_gives_its_allowance_back() {
-        let too_large = Err(TooMuch::Object(LIMITS.object));
+        let too_large = Err(TooMuch(LIMITS.namespace));
         let most = Some(2 * LARGE);
         check(&[("a", most), ("a", Some(usize::MAX)), ("b", most)], &[Ok(()), too_large, Ok(())]);
+    }
+
+    /// Whether a refused object may have room after each step, which are as in [`check`].
+    fn check_room(steps: &[(&str, Option<usize>, bool)]) {
+        let mut allowance = Allowance::new(LIMITS);
+        for (index, (name, weight, expected)) in steps.iter().enumerate() {
+            match weight {
+                None => allowance.release("shop", name),
+                Some(weight) => allowance.admit("shop", name, *weight).unwrap_or(()),
+            }
+            assert_eq!(allowance.may_admit_refused(), *expected, "step {index} of {steps:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_goes_or_shrinks_makes_room_for_refused_ones() {
+        let [large, most] = [LARGE, 2 * LARGE].map(Some);
+        let full = [("a", most, false), ("b", large, false)];
+        check_room(&[full[0], full[1], ("b", None, false), ("a", None, false)]);
+        check_room(&[full[0], full[1], ("c", large, false), ("b", large, false), ("b", None, true)]);
+        check_room(&[full[0], full[1], ("c", most, false), ("b", None, false), ("a", large, true)]);
+        check_room(&[full[0], ("c", most, false), ("c", None, false), ("a", Some(USUAL), true)]);
+        check_room(&[full[0], full[1], ("c", large, false), ("a", Some(3 * LARGE), true)]);
     }
 }

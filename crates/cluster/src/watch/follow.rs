@@ -43,6 +43,8 @@ const SILENCE_WITHOUT_BOOKMARKS: Duration = Duration::from_mins(5);
 const CATCH_UP: Duration = Duration::from_secs(5);
 /// A watch that ends sooner than this is taken for a failing one, so that a server that closes at once is not pestered.
 const SHORT: Duration = Duration::from_secs(1);
+/// The shortest time between a list and one that looks for objects that had no room in it. Below the duration of a watch.
+const LIST_AGAIN: Duration = Duration::from_mins(4);
 
 /// The objects to read: where they are, and which parts of them.
 pub(super) struct Source {
@@ -97,6 +99,7 @@ where
     let mut page = PAGE;
     let mut allowance = Allowance::new(source.limits);
     let mut has_bookmarks = false;
+    let mut listed_at = Instant::now();
     loop {
         let started = Instant::now();
         let result = match &mut state {
@@ -104,6 +107,7 @@ where
                 Ok(listed) => {
                     feed.reset(listed.readings);
                     allowance = listed.allowance;
+                    listed_at = started;
                     state = State::Watch { version: listed.version };
                     continue;
                 }
@@ -111,6 +115,9 @@ where
             },
             State::Watch { version } => watch(&source, &read, &feed, &mut allowance, &mut has_bookmarks, version).await,
         };
+        if allowance.may_admit_refused() && listed_at.elapsed() >= LIST_AGAIN {
+            state = State::List;
+        }
         let lasted = started.elapsed() >= SHORT;
         if let Err(failure) = &result {
             feed.failed(failure);

@@ -2,9 +2,11 @@
 //! one the server falls silent, and the table is compared.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use http::{Request, Response};
 use k8s_openapi::api::core::v1;
 use kube::Client;
@@ -13,9 +15,12 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{CATCH_UP, PAGE_BYTES, SILENCE, Source, WATCH_SECONDS, follow};
+use super::{CATCH_UP, LIST_AGAIN, PAGE_BYTES, SILENCE, Source, WATCH_SECONDS, follow};
 use crate::freshness::Resource;
+use crate::switch::Switch;
+use crate::table::ObjectKey;
 use crate::view::{Namespace, View};
+use crate::watch::allowance::Limits;
 use crate::watch::cut::Item;
 use crate::watch::feed::{Feed, Reading};
 use crate::watch::left_out;
@@ -440,4 +445,55 @@ async fn a_watch_is_dead_after_two_bookmarks_did_not_come() {
     until_stale(&mut view).await;
     assert_passed(current, SILENCE);
     following.abort();
+}
+
+/// Objects of one namespace, two of which have room together. At first there are three, of which the first watch deletes one. Each watch
+/// takes this long. The third object comes after `expected`.
+async fn check_refused(watch_time: Duration, expected: Duration) {
+    let [lists, watches] = [0, 0].map(|count| Arc::new(AtomicUsize::new(count)));
+    let count = Arc::clone(&lists);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let object = |name| {
+            let metadata = json!({"namespace": "shop", "name": name, "resourceVersion": "5", "labels": {"large": "x".repeat(10_000)}});
+            json!({"metadata": metadata})
+        };
+        let is_watch = request.uri().query().unwrap_or_default().contains("watch=true");
+        let earlier = if is_watch { &watches } else { &lists }.fetch_add(1, Ordering::Relaxed);
+        let (text, time) = match (is_watch, earlier) {
+            (true, 0) => (line("DELETED", &object("a")), watch_time),
+            (true, _) => (Ok(String::new()), watch_time),
+            (false, _) => {
+                let items: Vec<_> = ["a", "b", "c"].into_iter().skip(earlier).map(object).collect();
+                (Ok(json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string()), Duration::ZERO)
+            }
+        };
+        let end = futures::stream::once(sleep(time)).filter_map(|()| std::future::ready(None));
+        let body = futures::stream::once(std::future::ready(text)).chain(end);
+        std::future::ready(Ok::<_, std::io::Error>(Response::new(axum::body::Body::from_stream(body))))
+    });
+    let store = Arc::new(watch::Sender::new(View::default()));
+    let feed = Feed::new(Resource::Switches, &store, |view| &mut view.switches);
+    let limits = Limits { usual: 1000, object: 20_000, namespace: 25_000 };
+    let source = Source::new::<v1::ConfigMap>(Client::new(service, "default"), None, left_out::WHOLE);
+    let keep = |item: &Item<'_>| Reading::Keep(Switch { key: item.key() });
+    let mut view = store.subscribe();
+    let (started, following) = (Instant::now(), tokio::spawn(follow(source.with_limits(limits), keep, feed)));
+    let has = |name| move |view: &View| view.switches.get(&ObjectKey::new("shop", name)).is_some();
+    view.wait_for(has("b")).await.expect("the store lives");
+    view.wait_for(|view| !has("a")(view)).await.expect("the store lives");
+    assert!(!has("c")(&view.borrow()), "there is no room");
+    let third = tokio::time::timeout(expected * 4, view.wait_for(has("c"))).await;
+    third.expect("it is read again").expect("the store lives");
+    let passed = started.elapsed();
+    assert!((expected..expected + Duration::from_secs(5)).contains(&passed), "{passed:?} instead of {expected:?}");
+    sleep(expected * 4).await;
+    assert_eq!(count.load(Ordering::Relaxed), 2, "all have room now");
+    following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_without_room_are_read_again_after_another_is_gone() {
+    check_refused(Duration::from_secs(WATCH_SECONDS.into()), Duration::from_secs(WATCH_SECONDS.into())).await;
+    // Not more often where watches end at once.
+    check_refused(Duration::from_secs(2), LIST_AGAIN).await;
 }
