@@ -8,9 +8,6 @@ use model::{Workload, WorkloadRef};
 
 use crate::table::{Entry, ObjectKey};
 
-/// The annotation that kubectl keeps a copy of the whole object in.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
 /// A `VerticalPodAutoscaler` object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Autoscaler {
@@ -62,10 +59,6 @@ pub(crate) fn key(metadata: &ObjectMeta) -> ObjectKey {
 }
 
 pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
-    let annotations = metadata.annotations.map(|mut annotations| {
-        annotations.remove(LAST_APPLIED);
-        annotations
-    });
     ObjectMeta {
         name: metadata.name,
         namespace: metadata.namespace,
@@ -73,7 +66,7 @@ pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
         generation: metadata.generation,
         creation_timestamp: metadata.creation_timestamp,
         labels: metadata.labels.filter(|labels| !labels.is_empty()),
-        annotations: annotations.filter(|annotations| !annotations.is_empty()),
+        annotations: metadata.annotations.filter(|annotations| !annotations.is_empty()),
         owner_references: metadata.owner_references.filter(|owners| !owners.is_empty()),
         ..ObjectMeta::default()
     }
@@ -104,7 +97,7 @@ mod tests {
             "kind": "VerticalPodAutoscaler",
             "metadata": {
                 "namespace": "shop", "name": "web", "uid": "u1", "generation": 3, "resourceVersion": "7",
-                "annotations": {LAST_APPLIED: "{}"},
+                "annotations": {},
                 "managedFields": [{"manager": "kubectl", "operation": "Update"}],
             },
             "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},

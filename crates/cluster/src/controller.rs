@@ -185,7 +185,6 @@ fn wanted(spec: &JobSpec, succeeded: i32) -> Option<i32> {
     spec.parallelism.map(|parallelism| parallelism.min(left))
 }
 
-/// No selector selects nothing; an empty one selects everything.
 /// The selector of an API object; without one no pod is selected.
 pub(crate) fn of_selector(selector: Option<LabelSelector>) -> Result<Selector, ParseSelectorError> {
     let Some(selector) = selector else { return Ok(Selector::nothing()) };

@@ -31,8 +31,6 @@ pub struct Running {
     pub resizes: Vec<ResizeCondition>,
     /// Annotations of the Vertical Pod Autoscaler and of ours.
     pub annotations: BTreeMap<String, String>,
-    /// Whether it has annotations at all, ours or not.
-    pub has_annotations: bool,
     /// Guaranteed, Burstable or `BestEffort`.
     pub qos_class: String,
     /// The number of its priority class; pods with a greater one go before it.
@@ -109,7 +107,6 @@ impl Running {
                 .map(|ready| ready.last_transition_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)),
             resizes: conditions.iter().filter_map(ResizeCondition::trim).collect(),
             annotations: kept(metadata.annotations.as_ref()),
-            has_annotations: metadata.annotations.is_some(),
             qos_class: status.and_then(|status| status.qos_class.clone()).unwrap_or_default(),
             priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
             containers: containers.iter().map(|container| Specified::trim(container, statuses)).collect(),

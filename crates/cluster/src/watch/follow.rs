@@ -28,7 +28,7 @@ use crate::table::Entry;
 
 /// Objects per page of a list, while they are of the usual size.
 const PAGE: u32 = 500;
-/// Bytes per page of more than one object. The API server holds a page as a whole, and the client takes no more than 64 MiB.
+/// Bytes per page of more than one object. The API server holds a page as a whole, and the client takes no more than 128 MiB.
 const PAGE_BYTES: usize = 32 << 20;
 /// How long one request may take to be answered.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);

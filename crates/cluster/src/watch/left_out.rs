@@ -7,6 +7,7 @@ use super::cut::Cut;
 use crate::running::PREFIXES;
 
 const MANAGED_FIELDS: Cut = Cut::at(&["metadata", "managedFields"]);
+/// The annotation that kubectl keeps a copy of the whole object in.
 const LAST_APPLIED: Cut = Cut::at(&["metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"]);
 const ANNOTATIONS: Cut = Cut::at(&["metadata", "annotations"]);
 

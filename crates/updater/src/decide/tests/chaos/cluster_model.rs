@@ -488,7 +488,6 @@ impl ClusterModel {
             node: Some(format!("n{}", pod.node)),
             is_terminating: pod.is_terminating,
             ready_since: pod.is_ready.then_some(Timestamp::UNIX_EPOCH),
-            has_annotations: true,
             qos_class: "Burstable".to_owned(),
             containers: vec![Specified {
                 name: "app".to_owned(),
