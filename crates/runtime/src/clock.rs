@@ -1,21 +1,28 @@
 //! The API server's time, as the `Date` headers of its answers give it.
 //!
+//! Answers of aggregated APIs and those that pass through `proxy` subresources carry the date of another server and do not count.
+//!
 //! The API server judges certificates by its own clock and dates objects by it. A node's clock may be hours or months off, so
 //! times that are compared with certificates or written into objects come from here. Replicas that ask the same API server thereby
 //! have the same time.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
-use http::Response;
 use http::header::DATE;
+use http::{Request, Response};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
 use prometheus::{Gauge, Registry};
-use tower::util::MapResponseLayer;
+use tower::{Layer, Service};
 
 /// The offset of the own clock from which on it is logged.
 const NOTABLE: Duration = Duration::from_mins(1);
+/// The shortest time between two log lines about the offset. API servers whose clocks differ take turns in answering.
+const LOG_INTERVAL: Duration = Duration::from_mins(10);
 
 /// The API server's clock. Before the first answer it shows the time of the own machine. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -24,8 +31,9 @@ pub struct ApiServerClock(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     reading: Option<Reading>,
-    /// The own clock was found to be off, and that was logged.
+    /// Whether the own clock was off when that was last logged.
     is_off: bool,
+    logged_at: Option<Instant>,
     offset: Option<Gauge>,
 }
 
@@ -73,7 +81,7 @@ impl ApiServerClock {
             gauge.set(offset);
         }
         let is_off = apart >= NOTABLE;
-        if is_off != std::mem::replace(&mut state.is_off, is_off) {
+        if state.is_change_to_log(is_off, now) {
             if is_off {
                 tracing::warn!(
                     offset_seconds = offset,
@@ -85,21 +93,80 @@ impl ApiServerClock {
         }
     }
 
-    /// A layer of a client to the API server that sets the clock by each answer, as soon as its headers are there.
-    pub fn layer<B>(&self) -> MapResponseLayer<impl Fn(Response<B>) -> Response<B> + Clone + use<B>> {
-        let clock = self.clone();
-        MapResponseLayer::new(move |response: Response<B>| {
-            if let Some(date) = date(&response) {
-                clock.observe(date, SystemTime::now(), steady());
-            }
-            response
-        })
+    /// A layer of a client to the API server that sets the clock by each answer of the API server itself, as soon as its headers are
+    /// there.
+    pub fn layer(&self) -> ClockLayer {
+        ClockLayer(self.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // The state is whole after every statement.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl State {
+    /// Whether the log should say that the own clock is off, or no longer off.
+    fn is_change_to_log(&mut self, is_off: bool, now: Instant) -> bool {
+        let is_due = self.logged_at.is_none_or(|at| now.saturating_duration_since(at) >= LOG_INTERVAL);
+        let is_logged = is_off != self.is_off && is_due;
+        if is_logged {
+            self.is_off = is_off;
+            self.logged_at = Some(now);
+        }
+        is_logged
+    }
+}
+
+/// The layer of [`ApiServerClock::layer`].
+#[derive(Debug, Clone)]
+pub struct ClockLayer(ApiServerClock);
+
+impl<S> Layer<S> for ClockLayer {
+    type Service = ClockService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        ClockService { inner, clock: self.0.clone() }
+    }
+}
+
+/// A client that sets an [`ApiServerClock`].
+#[derive(Debug, Clone)]
+pub struct ClockService<S> {
+    inner: S,
+    clock: ApiServerClock,
+}
+
+impl<S, A, B> Service<Request<A>> for ClockService<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<B>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let clock = is_own(request.uri().path()).then(|| self.clock.clone());
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let response = answer.await?;
+            if let (Some(clock), Some(date)) = (clock, date(&response)) {
+                clock.observe(date, SystemTime::now(), steady());
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// Whether the API server itself answers requests for a path: those for the core API, and those for Leases.
+fn is_own(path: &str) -> bool {
+    let is_built_in = path.starts_with("/api/") || path.starts_with("/apis/coordination.k8s.io/");
+    is_built_in && path.split('/').all(|segment| segment != "proxy")
 }
 
 fn date<B>(response: &Response<B>) -> Option<SystemTime> {
@@ -114,6 +181,12 @@ pub(crate) fn steady() -> Instant {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use tower::ServiceExt as _;
+    use tracing::{Event, Subscriber};
+    use tracing_subscriber::layer::{self, SubscriberExt as _};
+
     use super::*;
 
     fn at(seconds: u64) -> SystemTime {
@@ -151,5 +224,57 @@ mod tests {
             assert_eq!(date(&answer(text)), None, "{text:?}");
         }
         assert_eq!(date(&Response::new(())), None);
+    }
+
+    #[tokio::test]
+    async fn only_answers_of_the_api_server_itself_set_the_clock() {
+        for (path, is_taken) in [
+            ("/api/v1/namespaces/shop/pods?watch=true", true),
+            ("/apis/coordination.k8s.io/v1/namespaces/shop/leases/updater", true),
+            ("/apis/metrics.k8s.io/v1beta1/pods", false),
+            ("/apis/custom.metrics.k8s.io/v1beta2", false),
+            ("/apis/autoscaling.k8s.io/v1/verticalpodautoscalers", false),
+            ("/api/v1/namespaces/shop/pods/web:8080/proxy/metrics", false),
+            ("/version", false),
+        ] {
+            let clock = ApiServerClock::default();
+            let service = tower::service_fn(|_: Request<()>| {
+                let answer = Response::builder().header(DATE, "Sun, 06 Nov 1994 08:49:37 GMT").body(());
+                std::future::ready(answer)
+            });
+            let request = Request::get(path).body(()).unwrap();
+            clock.layer().layer(service).oneshot(request).await.unwrap();
+            assert_eq!(clock.now() < at(1_000_000_000), is_taken, "{path}");
+        }
+    }
+
+    /// The number of log lines.
+    struct Lines(Arc<AtomicU64>);
+
+    impl<S: Subscriber> tracing_subscriber::Layer<S> for Lines {
+        fn on_event(&self, _: &Event<'_>, _: layer::Context<'_, S>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn two_api_servers_whose_clocks_differ_do_not_flood_the_log() {
+        let lines = Arc::new(AtomicU64::new(0));
+        let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Lines(Arc::clone(&lines))));
+        let (clock, start) = (ApiServerClock::default(), Instant::now());
+        let minute = Duration::from_secs(60);
+        let observe = |date, after| {
+            clock.observe(at(date), at(1000), start + after);
+            lines.load(Ordering::Relaxed)
+        };
+        assert_eq!(observe(1000, Duration::ZERO), 0);
+        assert_eq!(observe(5000, minute), 1, "off");
+        for second in 0..599 {
+            assert_eq!(observe([1000, 5000][second % 2], minute + Duration::from_secs(second as u64)), 1);
+        }
+        assert_eq!(observe(1000, minute * 11), 2, "on again");
+        assert_eq!(observe(5000, minute * 12), 2);
+        assert_eq!(observe(1000, minute * 40), 2, "as was logged last");
+        assert_eq!(observe(5000, minute * 40), 3);
     }
 }
