@@ -66,7 +66,8 @@ pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {
         generation: metadata.generation,
         creation_timestamp: metadata.creation_timestamp,
         labels: metadata.labels.filter(|labels| !labels.is_empty()),
-        annotations: metadata.annotations.filter(|annotations| !annotations.is_empty()),
+        // Also an empty map: the annotations of others are left out, and a patch must not put a new map in their place.
+        annotations: metadata.annotations,
         owner_references: metadata.owner_references.filter(|owners| !owners.is_empty()),
         ..ObjectMeta::default()
     }
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn metadata_that_changes_no_decision_is_dropped() {
         let metadata = trim(&object()).expect("it parses").object.metadata;
-        let expected = json!({"namespace": "shop", "name": "web", "uid": "u1", "generation": 3});
+        let expected = json!({"namespace": "shop", "name": "web", "uid": "u1", "generation": 3, "annotations": {}});
         assert_eq!(serde_json::to_value(metadata).expect("metadata"), expected);
     }
 
