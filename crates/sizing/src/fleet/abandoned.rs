@@ -30,15 +30,16 @@ impl Fleet {
         let groups = || autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
         let pods = || groups().flat_map(|group| namespace.pods_of(group));
         let mut live = groups().flat_map(|group| &group.histories).filter(|(name, _)| **name == *container);
-        let stored = autoscaler.stored.get(container).and_then(|stored| stored.last_sample().into());
+        let kept = autoscaler.stored.get(container).into_iter().chain(autoscaler.retired.get(container));
+        let mut last_kept = kept.filter_map(|history| history.last_sample().into());
         last_heard.is_none_or(is_old)
-            && stored.is_none_or(is_old)
+            && last_kept.all(is_old)
             && live.all(|(_, history)| history.is_expired(retention_ns, now.into()))
             && pods().any(|pod| !pod.phase.is_finished())
             && !pods().any(|pod| pod.has_container(container))
     }
 
-    /// Forgets what was stored for the container of an autoscaler, and the live history that is too old.
+    /// Forgets what is kept by name for the container of an autoscaler, and the live history that is too old.
     pub fn forget_container(&mut self, id: &AutoscalerId, container: &str, now: Timestamp) {
         self.update(&id.namespace, |namespace| namespace.forget_container(&id.name, container, now));
     }
@@ -49,6 +50,7 @@ impl Namespace {
         let rules = self.default_rules;
         let Some(autoscaler) = self.autoscaler_mut(autoscaler) else { return };
         autoscaler.stored.remove(container);
+        autoscaler.retired.remove(container);
         let groups = autoscaler.groups.clone();
         let retention_ns = retention_ns(rules, &autoscaler.spec.policies, container);
         for id in groups {

@@ -61,6 +61,8 @@ pub(super) struct Autoscaler {
     pub(super) groups: BTreeSet<u32>,
     /// History that was stored for it, by container name.
     pub(super) stored: BTreeMap<Box<str>, Aggregate>,
+    /// History of pods that are gone, measured here and merged by container name.
+    pub(super) retired: BTreeMap<Box<str>, Aggregate>,
     /// What a policy of its own remembers; none where it has none.
     pub(super) own: Option<Box<PolicyHistories>>,
 }
@@ -74,6 +76,7 @@ impl Default for Autoscaler {
             entry: Entry::Nowhere,
             groups: BTreeSet::new(),
             stored: BTreeMap::new(),
+            retired: BTreeMap::new(),
             own: None,
         }
     }

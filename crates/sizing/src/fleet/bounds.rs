@@ -1,7 +1,8 @@
 //! Bounds on what short-lived pods leave behind: tenants choose the names of containers, and the labels of pods.
 //!
 //! Of one autoscaler the container names that were measured last are sized and stored. In one namespace the oldest histories of containers
-//! that no pod has any more are merged into those that the autoscalers keep per container name, so that no sample is lost.
+//! that no pod has any more are merged into those that the autoscalers keep per container name. Of too many names there, those that no pod
+//! has are forgotten first, the ones measured longest ago first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +11,16 @@ use super::Fleet;
 use super::autoscaler::{Autoscaler, AutoscalerId};
 use super::group::{Group, History};
 use super::namespace::Namespace;
-use crate::aggregate::{Aggregate, Shapes};
+use super::pod::Pod;
+use crate::aggregate::Aggregate;
 use crate::instant::Instant;
 
 /// The most container names of one autoscaler that are sized and stored.
 pub const MAX_CONTAINERS: usize = 200;
+
+/// The most container names under which one autoscaler keeps stored history, and likewise history of pods that are gone. When there are
+/// more, [`MAX_CONTAINERS`] are left, so that ranking them has to be done only now and then.
+const MAX_KEPT: usize = 2 * MAX_CONTAINERS;
 
 /// The most histories in one namespace of containers that no pod has any more.
 pub const MAX_IDLE_HISTORIES: usize = 5000;
@@ -37,7 +43,8 @@ pub(super) fn known<'a>(
 ) -> impl Iterator<Item = (&'a str, &'a Aggregate)> {
     let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
     let live = groups.flat_map(|group| group.histories.iter().map(|(name, history)| (&**name, &history.aggregate)));
-    live.chain(autoscaler.stored.iter().map(|(name, aggregate)| (&**name, aggregate)))
+    let kept = autoscaler.stored.iter().chain(&autoscaler.retired);
+    live.chain(kept.map(|(name, aggregate)| (&**name, aggregate)))
 }
 
 /// Those measured last; of several, those measured most often.
@@ -55,18 +62,6 @@ pub(super) fn kept_containers<'a>(namespace: &'a Namespace, autoscaler: &'a Auto
     let mut ranked: Vec<_> = names.into_iter().map(|(name, rank)| (Reverse(rank), name)).collect();
     ranked.sort_unstable();
     Some(ranked.into_iter().take(MAX_CONTAINERS).map(|(_, name)| name).collect())
-}
-
-impl Autoscaler {
-    /// Keeps the history of a container by its name; of too many names the one measured longest ago goes.
-    pub(super) fn store(&mut self, container: &str, history: Aggregate) {
-        self.stored.insert(container.into(), history);
-        if self.stored.len() > MAX_CONTAINERS {
-            let oldest = self.stored.iter().min_by_key(|(_, stored)| stored.last_sample());
-            let oldest = oldest.map(|(name, _)| name.clone());
-            oldest.and_then(|name| self.stored.remove(&name));
-        }
-    }
 }
 
 impl Namespace {
@@ -100,21 +95,62 @@ impl Namespace {
     fn retire(&mut self, id: u32, container: &str) {
         let Some(group) = self.groups.get_mut(id) else { return };
         let Some(history) = take(group, container) else { return };
-        for autoscaler in &group.autoscalers {
-            let Some(autoscaler) = self.autoscalers.get_mut(*autoscaler) else { continue };
-            let stored = autoscaler.stored.remove(container).unwrap_or_default();
-            autoscaler.store(container, sum(&self.shapes, stored, &history.aggregate));
+        let autoscalers = group.autoscalers.clone();
+        for autoscaler in autoscalers {
+            let Some(kept) = self.autoscalers.get_mut(autoscaler) else { continue };
+            kept.retired.entry(container.into()).or_default().merge(&self.shapes, &history.aggregate);
+            self.bound(autoscaler, |autoscaler| &mut autoscaler.retired);
         }
         self.drop_if_idle(id);
+    }
+
+    /// Takes over the stored history of a container of an autoscaler; false where there is no such autoscaler.
+    pub(super) fn store(&mut self, autoscaler: &str, container: &str, history: Aggregate) -> bool {
+        let Some(id) = self.autoscaler_id(autoscaler) else { return false };
+        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return false };
+        autoscaler.stored.insert(container.into(), history);
+        self.bound(id, |autoscaler| &mut autoscaler.stored);
+        true
+    }
+
+    /// Forgets histories that an autoscaler keeps per container name, where there are more than [`MAX_KEPT`].
+    fn bound(&mut self, id: u32, kept: fn(&mut Autoscaler) -> &mut BTreeMap<Box<str>, Aggregate>) {
+        let Some(autoscaler) = self.autoscalers.get_mut(id) else { return };
+        if kept(autoscaler).len() <= MAX_KEPT {
+            return;
+        }
+        let mut histories = std::mem::take(kept(autoscaler));
+        for name in self.least_useful(id, &histories) {
+            histories.remove(&name);
+        }
+        if let Some(autoscaler) = self.autoscalers.get_mut(id) {
+            *kept(autoscaler) = histories;
+        }
+    }
+
+    /// All but [`MAX_CONTAINERS`] of these names. Names that a pod has are left before others, then those measured last in any history.
+    fn least_useful(&self, id: u32, histories: &BTreeMap<Box<str>, Aggregate>) -> Vec<Box<str>> {
+        let Some(autoscaler) = self.autoscalers.get(id) else { return Vec::new() };
+        let unused = |(name, history): (&'_ Box<str>, &Aggregate)| (name.clone(), (false, history.last_sample()));
+        let mut ranks: BTreeMap<Box<str>, (bool, Instant)> = histories.iter().map(unused).collect();
+        for (name, history) in known(self, autoscaler) {
+            if let Some((_, last)) = ranks.get_mut(name) {
+                *last = history.last_sample().max(*last);
+            }
+        }
+        let groups = autoscaler.groups.iter().filter_map(|group| self.groups.get(*group));
+        for (name, _) in groups.flat_map(|group| self.pods_of(group)).flat_map(Pod::containers) {
+            if let Some((is_used, _)) = ranks.get_mut(name) {
+                *is_used = true;
+            }
+        }
+        let mut ranked: Vec<_> = ranks.into_iter().map(|(name, rank)| (Reverse(rank), name)).collect();
+        ranked.sort_unstable();
+        ranked.into_iter().skip(MAX_CONTAINERS).map(|(_, name)| name).collect()
     }
 }
 
 fn take(group: &mut Group, container: &str) -> Option<History> {
     let index = group.histories.iter().position(|(name, _)| **name == *container)?;
     Some(group.histories.swap_remove(index).1)
-}
-
-fn sum(shapes: &Shapes, mut one: Aggregate, other: &Aggregate) -> Aggregate {
-    one.merge(shapes, other);
-    one
 }

@@ -138,9 +138,8 @@ impl Fleet {
         check_stored_times(stored, now)?;
         let loaded = Aggregate::load(stored)?;
         let namespace = self.namespaces.get_mut(id.namespace.as_str());
-        let autoscaler = namespace.and_then(|namespace| namespace.autoscaler_mut(&id.name));
-        autoscaler.ok_or(CheckpointError::UnknownAutoscaler)?.store(container, loaded);
-        Ok(())
+        let is_stored = namespace.is_some_and(|namespace| namespace.store(&id.name, container, loaded));
+        if is_stored { Ok(()) } else { Err(CheckpointError::UnknownAutoscaler) }
     }
 
     /// An error unless the container is an init container of its pod.

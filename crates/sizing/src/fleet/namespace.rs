@@ -93,6 +93,10 @@ impl Namespace {
         self.autoscalers.get_mut(*self.autoscaler_ids.get(name)?)
     }
 
+    pub(super) fn autoscaler_id(&self, name: &str) -> Option<u32> {
+        self.autoscaler_ids.get(name).copied()
+    }
+
     pub(super) fn pod(&self, name: &str) -> Option<&Pod> {
         self.pods.get(*self.pod_ids.get(name)?)
     }

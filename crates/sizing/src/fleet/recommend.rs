@@ -39,10 +39,7 @@ impl Fleet {
     /// Whether anything was measured of the autoscaler's containers; a recommendation without is nothing but the minimum.
     pub fn is_measured(&self, id: &AutoscalerId) -> bool {
         let Some((namespace, autoscaler)) = self.autoscaler(id) else { return false };
-        let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
-        let live = groups.flat_map(|group| group.histories.iter().map(|(_, history)| &history.aggregate));
-        let mut all = live.chain(autoscaler.stored.values());
-        all.any(|aggregate| !aggregate.is_empty())
+        known(namespace, autoscaler).any(|(_, aggregate)| !aggregate.is_empty())
     }
 
     /// Target and bounds of every container before rounding and policies.

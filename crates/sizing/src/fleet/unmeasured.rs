@@ -7,6 +7,7 @@ use model::{ContainerRecommendation, Recommendation, ResourceList, ResourceName}
 
 use super::Fleet;
 use super::autoscaler::{Autoscaler, AutoscalerId};
+use super::bounds::known;
 use super::namespace::Namespace;
 use crate::aggregate::Aggregate;
 use crate::capping::cap_container;
@@ -35,11 +36,8 @@ impl Fleet {
 }
 
 fn unmeasured(namespace: &Namespace, autoscaler: &Autoscaler, container: &str) -> Vec<ResourceName> {
-    let groups = autoscaler.groups.iter().filter_map(|group| namespace.groups.get(*group));
-    let live = groups.flat_map(|group| group.histories.iter().map(|(name, history)| (&**name, &history.aggregate)));
-    let stored = autoscaler.stored.iter().map(|(name, aggregate)| (&**name, aggregate));
-    let own: Vec<&Aggregate> =
-        live.chain(stored).filter(|(name, _)| *name == container).map(|(_, history)| history).collect();
+    let own = known(namespace, autoscaler).filter(|(name, _)| *name == container);
+    let own: Vec<&Aggregate> = own.map(|(_, history)| history).collect();
     let has_none = |is_empty: fn(&Aggregate) -> bool| own.iter().all(|history| is_empty(history));
     let cpu = has_none(|history| history.cpu.is_empty()).then_some(ResourceName::Cpu);
     let memory = has_none(|history| history.memory.is_empty()).then_some(ResourceName::Memory);

@@ -61,3 +61,39 @@ fn stored_histories_of_one_object_are_bounded() {
     fleet.delete_pod("shop", "web-1");
     assert!(fleet.kept_containers(&id("web")).is_none_or(|kept| kept.len() <= MAX_CONTAINERS));
 }
+
+#[test]
+fn stored_history_of_a_live_container_outlives_names_that_retire() {
+    let mut fleet = web();
+    let stored = fleet.checkpoints(&id("web"), second(0)).unwrap().remove("app").unwrap();
+    fleet.load_checkpoint(&id("web"), "app", &stored, second(0)).unwrap();
+    let before = fleet.histories(&id("web")).unwrap()["app"].samples();
+    // Enough names for the first ones to be retired and then forgotten.
+    let count = 2 * MAX_IDLE_HISTORIES as i64;
+    for number in 0..count {
+        let name = format!("job-{number:05}");
+        pass_by(&mut fleet, &name, &[("app", "web")], &name, second(number));
+    }
+    let at = second(count);
+    fleet.add_sample(&container("web-1", "app"), &sample(at, 100, 100 * MIB), at).unwrap();
+    let known = fleet.histories(&id("web")).unwrap();
+    assert_eq!(known["app"].samples(), before + 1, "the stored history counts");
+}
+
+#[test]
+fn retired_history_of_a_live_container_outlives_names_that_retire() {
+    let mut fleet = web();
+    let before = fleet.histories(&id("web")).unwrap()["app"].samples();
+    for run in ["1", "2"] {
+        pass_by(&mut fleet, run, &[("app", "web"), ("run", run)], "app", second(0));
+    }
+    let count = 2 * MAX_IDLE_HISTORIES as i64;
+    for number in 1..count {
+        let name = format!("job-{number:05}");
+        pass_by(&mut fleet, &name, &[("app", "web")], &name, second(number));
+    }
+    let at = second(count);
+    fleet.add_sample(&container("web-1", "app"), &sample(at, 100, 100 * MIB), at).unwrap();
+    let known = fleet.histories(&id("web")).unwrap();
+    assert_eq!(known["app"].samples(), before + 2 + 1, "the history of pods that are gone counts");
+}
