@@ -2,7 +2,7 @@
 //!
 //! As upstream does, one request per pod and metric, with the selector of the pod's autoscaler and `pod=NAME`; a label of
 //! each value names the container. Unlike there, a request that fails costs its pod only, a value keeps its own time, and
-//! a metric without value is no zero. A pass ends when its time is up or too much has failed in a row. Pods that fail do not keep
+//! a metric without value is no zero. A pass ends when its time is up or too much of several namespaces has failed in a row. Pods that fail do not keep
 //! those of other namespaces waiting (`queue`). Source: upstream `recommender/input/metrics/metrics_source.go`.
 
 mod queue;
@@ -23,13 +23,14 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::ContainerUsage;
 use crate::metrics_api::MetricsApiError;
-use queue::{Asked, Queue};
+use queue::{Asked, NAMESPACE_CONCURRENCY, Queue};
 
 /// The longest time that one answer may take. It is half of a pass if that is less, so that a question without an answer is a failure.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests at the same time.
 const CONCURRENCY: usize = 10;
-/// The number of failures in a row that ends a pass, and of failures in all after which a namespace waits for the next pass.
+/// The number of failures in a row that ends a pass, and of failures in all after which a namespace waits for the next pass. Only the
+/// first [`NAMESPACE_CONCURRENCY`] failures of a namespace count in the row.
 const MAX_FAILURES: usize = 20;
 /// The most series in the answer for one pod: far more than it can have containers.
 const MAX_SERIES: usize = 10_000;
@@ -181,7 +182,7 @@ impl ExternalMetrics {
             }
             let Ok(Some((place, metric, answer))) = timeout_at(until, running.next()).await else { break };
             let (pod, answers) = (&pods[place], &mut answers[place]);
-            queue.answered(&pod.namespace, answer.is_err());
+            let failures = queue.answered(&pod.namespace, answer.is_err());
             answers.count += 1;
             match answer {
                 Ok(values) => {
@@ -189,7 +190,7 @@ impl ExternalMetrics {
                     samples.add(pod, metrics[metric].0, values, &self.names.container_label);
                 }
                 Err(error) => {
-                    in_a_row += 1;
+                    in_a_row += usize::from(failures <= NAMESPACE_CONCURRENCY);
                     pass.failed += 1;
                     answers.failed = true;
                     pass.problem.get_or_insert(error);

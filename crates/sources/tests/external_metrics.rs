@@ -31,14 +31,18 @@ const EMPTY: &str =
 /// The requests that came, as metric and selector.
 type Asked = Arc<Mutex<Vec<(String, String)>>>;
 
+/// `delay` is the time that an answer for the pod `web-1` of `app=web` takes.
 async fn answer(
-    State(asked): State<Asked>,
+    State((asked, delay)): State<(Asked, Duration)>,
     Path((namespace, metric)): Path<(String, String)>,
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
     assert!(["bank", "shop"].contains(&namespace.as_str()) && query.len() == 1, "{metric} {query:?}");
     let selector = query["labelSelector"].clone();
     asked.lock().expect("whole").push((metric.clone(), selector.clone()));
+    if namespace == "shop" && selector == "app=web,pod=web-1" {
+        tokio::time::sleep(delay).await;
+    }
     match (metric.as_str(), selector.as_str()) {
         (_, "app=zombie,pod=web-1") => std::future::pending().await,
         (_, selector) if namespace == "bank" || selector == "app=broken,pod=web-1" => {
@@ -55,16 +59,29 @@ async fn source() -> (ExternalMetrics, Asked) {
     let asked = Asked::default();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let address = listener.local_addr().expect("a bound address");
-    let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}";
-    let router = Router::new().route(path, get(answer)).with_state(Arc::clone(&asked));
+    let router = router(&asked, Duration::ZERO);
     tokio::spawn(async move { axum::serve(listener, router).await });
     let mut config = Config::new(format!("http://{address}").parse().expect("an address"));
     config.default_retry = false;
-    let client = Client::try_from(config).expect("a client");
+    (external_metrics(Client::try_from(config).expect("a client")), asked)
+}
+
+/// The same without a connection, for a paused clock. `delay` is the time that a good answer takes.
+fn source_in_process(delay: Duration) -> (ExternalMetrics, Asked) {
+    let asked = Asked::default();
+    (external_metrics(Client::new(router(&asked, delay), "default")), asked)
+}
+
+fn router(asked: &Asked, delay: Duration) -> Router {
+    let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/{namespace}/{metric}";
+    Router::new().route(path, get(answer)).with_state((Arc::clone(asked), delay))
+}
+
+fn external_metrics(client: Client) -> ExternalMetrics {
     let names = [Some("container_cpu".to_owned()), Some("container_memory".to_owned())];
     let [cpu, memory] = names;
     let names = ExternalMetricNames::new(cpu, memory, "container".to_owned()).expect("names");
-    (ExternalMetrics::new(client, names), asked)
+    ExternalMetrics::new(client, names)
 }
 
 fn question(app: &str, pod: &str) -> PodQuestion {
@@ -135,9 +152,10 @@ async fn a_pass_ends_when_its_time_is_up_and_keeps_what_it_has() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pods_of_one_namespace_that_fail_do_not_keep_those_of_another_waiting() {
-    let (source, asked) = source().await;
+    // Failures come at once.
+    let (source, asked) = source_in_process(Duration::from_millis(100));
     let selector = "app=web".parse().expect("a selector");
     let bank = (0..1000).map(|number| PodQuestion::new("bank", &format!("web-{number}"), &selector));
     // The same ten questions, of which each has two containers as its answer.

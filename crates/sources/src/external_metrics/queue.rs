@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use super::PodQuestion;
 
 /// Questions about the pods of one namespace at the same time, while there are others.
-const NAMESPACE_CONCURRENCY: usize = 5;
+pub(super) const NAMESPACE_CONCURRENCY: usize = 5;
 
 /// The last time that a pod was asked for in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,12 +83,12 @@ impl<'a> Queue<'a> {
         found
     }
 
-    /// A question about a pod of this namespace was answered, or failed.
-    pub(super) fn answered(&mut self, namespace: &str, failed: bool) {
-        if let Some(namespace) = self.namespaces.iter_mut().find(|it| it.name == namespace) {
-            namespace.running = namespace.running.saturating_sub(1);
-            namespace.failures += usize::from(failed);
-        }
+    /// Takes in that a question about a pod of this namespace was answered, or failed. Returns the failures of the namespace so far.
+    pub(super) fn answered(&mut self, namespace: &str, failed: bool) -> usize {
+        let Some(namespace) = self.namespaces.iter_mut().find(|it| it.name == namespace) else { return 0 };
+        namespace.running = namespace.running.saturating_sub(1);
+        namespace.failures += usize::from(failed);
+        namespace.failures
     }
 }
 
