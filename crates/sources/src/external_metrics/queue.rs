@@ -1,7 +1,8 @@
 //! The order in which pods are asked for: namespaces by turns, so that the pods of one cannot keep those of another waiting.
 //!
-//! Within a namespace those come first that were last asked for the longest time ago, and those that failed then come last. Namespaces with such
-//! pods come after all others. A namespace of which too many questions fail is left alone for the rest of the pass.
+//! Within a namespace those come first that were last asked for the longest time ago, and those that failed then come last. Namespaces whose
+//! next pod failed come after all others, and so do those of which every known pod failed. A namespace of which too many questions fail is left
+//! alone for the rest of the pass.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -32,8 +33,9 @@ struct Namespace<'a> {
     pods: VecDeque<usize>,
     /// Questions of the first pod that were taken already.
     taken: usize,
-    /// Whether pods of it failed when they were last asked for.
-    is_suspect: bool,
+    /// The number of first pods that are asked for before pods that failed: those that did not fail when they were last asked for. It is
+    /// zero if every known pod failed.
+    healthy: usize,
     running: usize,
     failures: usize,
 }
@@ -52,13 +54,11 @@ impl<'a> Queue<'a> {
             pods.sort_by_key(last);
         }
         namespaces.sort_by_key(|(_, pods)| pods.first().and_then(last));
-        let namespaces = namespaces.into_iter().map(|(name, pods)| Namespace {
-            name,
-            is_suspect: pods.iter().any(|pod| last(pod).is_some_and(|asked| asked.failed)),
-            pods: pods.into(),
-            taken: 0,
-            running: 0,
-            failures: 0,
+        let namespaces = namespaces.into_iter().map(|(name, pods)| {
+            let failed = pods.iter().filter_map(last).filter(|asked| asked.failed).count();
+            let has_answers = failed == 0 || pods.iter().filter_map(last).any(|asked| !asked.failed);
+            let healthy = if has_answers { pods.len() - failed } else { 0 };
+            Namespace { name, healthy, pods: pods.into(), taken: 0, running: 0, failures: 0 }
         });
         Self { namespaces: namespaces.collect(), max_failures }
     }
@@ -70,12 +70,13 @@ impl<'a> Queue<'a> {
         let has_place = |it: &Namespace| is_open(it) && it.running < NAMESPACE_CONCURRENCY;
         let first = |fits: &dyn Fn(&Namespace) -> bool| self.namespaces.iter().position(fits);
         let place =
-            first(&|it| has_place(it) && !it.is_suspect).or_else(|| first(&has_place)).or_else(|| first(&is_open))?;
+            first(&|it| has_place(it) && it.healthy > 0).or_else(|| first(&has_place)).or_else(|| first(&is_open))?;
         let mut namespace = self.namespaces.remove(place)?;
         let found = namespace.pods.front().map(|pod| (*pod, namespace.taken));
         namespace.taken += 1;
         if namespace.taken >= questions {
             namespace.pods.pop_front();
+            namespace.healthy = namespace.healthy.saturating_sub(1);
             namespace.taken = 0;
         }
         namespace.running += 1;
@@ -133,7 +134,14 @@ mod tests {
         let asked = [("a/1", 2, false), ("a/2", 1, false), ("b/1", 1, true)];
         check(&names, &asked, |_| Some(false), &["a/3", "a/2", "a/1", "b/2", "b/1"]);
         let asked = [("a/1", 1, true), ("a/2", 2, true), ("a/3", 3, false), ("b/1", 1, false), ("b/2", 2, false)];
-        check(&names, &asked, |_| Some(false), &["b/1", "b/2", "a/3", "a/1", "a/2"]);
+        check(&names, &asked, |_| Some(false), &["b/1", "a/3", "b/2", "a/1", "a/2"]);
+    }
+
+    #[test]
+    fn one_pod_that_failed_does_not_make_the_others_of_its_namespace_come_last() {
+        let names = ["a/1", "a/2", "a/3", "b/1", "b/2", "b/3"];
+        let asked = [("a/1", 1, true), ("a/2", 1, false), ("b/1", 1, false), ("b/2", 1, false), ("b/3", 1, false)];
+        check(&names, &asked, |_| Some(false), &["a/3", "b/1", "a/2", "b/2", "b/3", "a/1"]);
     }
 
     #[test]
