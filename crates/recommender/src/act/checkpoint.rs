@@ -83,9 +83,9 @@ impl Outcome {
         Self::NotLeading,
     ];
 
-    /// Whether what is known is stored.
+    /// Whether what is known is stored, or never will be: an object with too many container names has a condition and a counter of its own.
     pub(crate) fn is_stored(self) -> bool {
-        matches!(self, Self::Written | Self::Unchanged | Self::Newer)
+        matches!(self, Self::Written | Self::Unchanged | Self::Newer | Self::TooMany)
     }
 }
 

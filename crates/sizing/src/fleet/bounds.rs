@@ -131,8 +131,8 @@ impl Namespace {
     /// All but [`MAX_CONTAINERS`] of these names. Names that a pod has are left before others, then those measured last in any history.
     fn least_useful(&self, id: u32, histories: &BTreeMap<Box<str>, Aggregate>) -> Vec<Box<str>> {
         let Some(autoscaler) = self.autoscalers.get(id) else { return Vec::new() };
-        let unused = |(name, history): (&'_ Box<str>, &Aggregate)| (name.clone(), (false, history.last_sample()));
-        let mut ranks: BTreeMap<Box<str>, (bool, Instant)> = histories.iter().map(unused).collect();
+        let mut ranks: BTreeMap<Box<str>, (bool, Instant)> =
+            histories.iter().map(|(name, history)| (name.clone(), (false, history.last_sample()))).collect();
         for (name, history) in known(self, autoscaler) {
             if let Some((_, last)) = ranks.get_mut(name) {
                 *last = history.last_sample().max(*last);
