@@ -262,7 +262,7 @@ mod tests {
         let lines = Arc::new(AtomicU64::new(0));
         let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Lines(Arc::clone(&lines))));
         let (clock, start) = (ApiServerClock::default(), Instant::now());
-        let minute = Duration::from_secs(60);
+        let minute = Duration::from_mins(1);
         let observe = |date, after| {
             clock.observe(at(date), at(1000), start + after);
             lines.load(Ordering::Relaxed)

@@ -270,7 +270,9 @@ mod tests {
         let (web, now) = (key("a", "g", 0), Instant::now());
         let with = |uids: &[&str]| {
             let mut pods = PodSet::default();
-            uids.iter().for_each(|uid| pods.add(uid));
+            for uid in uids {
+                pods.add(uid);
+            }
             BTreeMap::from([(web.clone(), pods)])
         };
         let waits = [false, true].map(|during| {
@@ -348,7 +350,7 @@ mod tests {
     fn a_key_that_was_answered_while_it_was_due_is_not_read_before_its_time() {
         let (mut schedule, now, web) = (Schedule::default(), Instant::now(), key("a", "g", 0));
         schedule.update(&needed([web.clone()]));
-        assert_eq!(begin(&mut schedule, now), [web.clone()]);
+        assert_eq!(begin(&mut schedule, now), std::slice::from_ref(&web));
         schedule.update(&needed([]));
         schedule.update(&needed([web.clone()]));
         assert!(schedule.end(&web, &failed(false), now, 0.0));

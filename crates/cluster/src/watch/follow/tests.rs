@@ -339,8 +339,8 @@ fn bookmark() -> Value {
     json!({"kind": "Namespace", "metadata": {"resourceVersion": "9"}})
 }
 
-fn line(kind: &str, object: &Value) -> Result<String, std::io::Error> {
-    Ok(json!({"type": kind, "object": object}).to_string() + "\n")
+fn event(kind: &str, object: &Value) -> String {
+    json!({"type": kind, "object": object}).to_string() + "\n"
 }
 
 async fn until_current(view: &mut watch::Receiver<View>) {
@@ -360,8 +360,8 @@ fn assert_passed(started: Instant, time: Duration) {
 #[tokio::test(start_paused = true)]
 async fn a_resumed_watch_is_stale_until_what_was_missed_is_taken_in() {
     for (first, second, names) in [
-        (line("ADDED", &namespace("b", "6")), line("ADDED", &namespace("c", "7")), vec!["a", "b", "c"]),
-        (line("DELETED", &namespace("a", "6")), line("ADDED", &namespace("c", "7")), vec!["c"]),
+        (Ok(event("ADDED", &namespace("b", "6"))), Ok(event("ADDED", &namespace("c", "7"))), vec!["a", "b", "c"]),
+        (Ok(event("DELETED", &namespace("a", "6"))), Ok(event("ADDED", &namespace("c", "7"))), vec!["c"]),
     ] {
         let (mut view, lines, following) = resumed().await;
         let opened = Instant::now();
@@ -382,7 +382,7 @@ async fn a_resumed_watch_is_current_at_a_bookmark() {
     let (mut view, lines, following) = resumed().await;
     let opened = Instant::now();
     sleep(CATCH_UP / 2).await;
-    lines.send(line("BOOKMARK", &bookmark())).expect("the watch is open");
+    lines.send(Ok(event("BOOKMARK", &bookmark()))).expect("the watch is open");
     until_current(&mut view).await;
     assert_passed(opened, CATCH_UP / 2);
     following.abort();
@@ -393,7 +393,7 @@ async fn a_resumed_watch_with_events_all_the_time_becomes_current() {
     let (mut view, lines, following) = resumed().await;
     let opened = Instant::now();
     let events = tokio::spawn(async move {
-        while lines.send(line("ADDED", &namespace("b", "6"))).is_ok() {
+        while lines.send(Ok(event("ADDED", &namespace("b", "6")))).is_ok() {
             sleep(Duration::from_millis(100)).await;
         }
     });
@@ -439,7 +439,7 @@ async fn a_watch_that_is_silent_for_too_long_is_dead() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_dead_after_two_bookmarks_did_not_come() {
     let (mut view, lines, following) = resumed().await;
-    lines.send(line("BOOKMARK", &bookmark())).expect("the watch is open");
+    lines.send(Ok(event("BOOKMARK", &bookmark()))).expect("the watch is open");
     until_current(&mut view).await;
     let current = Instant::now();
     until_stale(&mut view).await;
@@ -460,7 +460,7 @@ async fn check_refused(watch_time: Duration, expected: Duration) {
         let is_watch = request.uri().query().unwrap_or_default().contains("watch=true");
         let earlier = if is_watch { &watches } else { &lists }.fetch_add(1, Ordering::Relaxed);
         let (text, time) = match (is_watch, earlier) {
-            (true, 0) => (line("DELETED", &object("a")), watch_time),
+            (true, 0) => (Ok::<_, std::io::Error>(event("DELETED", &object("a"))), watch_time),
             (true, _) => (Ok(String::new()), watch_time),
             (false, _) => {
                 let items: Vec<_> = ["a", "b", "c"].into_iter().skip(earlier).map(object).collect();
