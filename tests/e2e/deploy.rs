@@ -397,6 +397,7 @@ async fn the_api_server_accepts_everything_in_every_overlay() -> Result<()> {
         "deploy/overlays/sharded",
         "tests/e2e/schedulable",
         "tests/e2e/deploy",
+        "tests/e2e/deploy/sharded",
         "tests/e2e/webhook/cert-manager",
     ] {
         let folder = e2e::repository().join(overlay);
