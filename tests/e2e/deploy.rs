@@ -36,7 +36,6 @@ const WRITES: &[(&str, &[&str])] = &[
             "delete autoscaling.k8s.io/verticalpodautoscalercheckpoints",
             "patch autoscaling.k8s.io/verticalpodautoscalercheckpoints",
             "patch autoscaling.k8s.io/verticalpodautoscalers/status",
-            "patch coordination.k8s.io/leases",
             "patch events.k8s.io/events",
             "update coordination.k8s.io/leases",
         ],
@@ -49,7 +48,6 @@ const WRITES: &[(&str, &[&str])] = &[
             "create events.k8s.io/events",
             "patch /pods",
             "patch /pods/resize",
-            "patch coordination.k8s.io/leases",
             "patch events.k8s.io/events",
             "update coordination.k8s.io/leases",
         ],
@@ -353,6 +351,15 @@ fn no_manifest_lets_the_api_server_skip_the_verification_of_certificates() -> Re
             ensure!(!fs::read_to_string(&path)?.contains("insecureSkipTLSVerify"), "{}", path.display());
         }
     }
+    Ok(())
+}
+
+#[test]
+fn the_recommender_reads_each_kind_as_its_calls_do() -> Result<()> {
+    let reads: BTreeSet<String> =
+        rights(&rules("recommender")?).into_iter().filter(|right| right.starts_with("get ")).collect();
+    let expected = ["get */*/scale", "get autoscaling.k8s.io/verticalpodautoscalers", "get coordination.k8s.io/leases"];
+    assert_eq!(reads, expected.map(str::to_owned).into());
     Ok(())
 }
 
