@@ -364,6 +364,16 @@ fn the_recommender_reads_each_kind_as_its_calls_do() -> Result<()> {
 }
 
 #[test]
+fn the_network_policy_of_the_webhook_names_no_address_until_it_is_patched() -> Result<()> {
+    let file = e2e::repository().join("deploy/components/webhook-network-policy/network-policy.yaml");
+    let policy = &objects_in(&file)?[0];
+    let cidr = policy["spec"]["ingress"][0]["from"][0]["ipBlock"]["cidr"].as_str().context("a placeholder")?;
+    // The API server refuses what is no network.
+    ensure!(!cidr.contains(['/', '.', ':']), "{cidr}");
+    Ok(())
+}
+
+#[test]
 fn services_set_no_variables_in_our_pods() -> Result<()> {
     for file in ["adapter", "recommender/workload", "updater", "webhook"] {
         let objects = objects_in(&base().join(file).join("deployment.yaml"))?;
