@@ -31,7 +31,7 @@ pub(crate) async fn readable<K: Resource<DynamicType = ()>>(client: &Client, nam
                 }
                 Obstacle::NoRight => {
                     let message = "no right to list the kind: its objects do not count; a component in deploy/components grants it";
-                    tracing::info!(%kind, %group, "{message}");
+                    tracing::warn!(%kind, %group, "{message}");
                 }
                 Obstacle::Failure => {}
             }
@@ -59,8 +59,10 @@ async fn attempt<K: Resource<DynamicType = ()>>(client: &Client, namespace: Opti
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
     use http::{Request, Response};
@@ -68,6 +70,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Whether this begins to watch anything at an API server that grants every list but that of one resource.
+    pub(crate) async fn begins<F: Future<Output = ()>>(refused: &str, watch: impl FnOnce(Client) -> F) -> bool {
+        let refused = format!("/{refused}");
+        let begun = Arc::new(AtomicBool::new(false));
+        let state = Arc::clone(&begun);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_attempt = request.uri().query().unwrap_or_default().split('&').any(|pair| pair == "limit=1");
+            state.fetch_or(!is_attempt, Ordering::Relaxed);
+            let (code, body) = match (is_attempt, request.uri().path().ends_with(&refused)) {
+                (true, false) => (200, json!({"metadata": {}, "items": []})),
+                (true, true) => (403, json!({"kind": "Status", "status": "Failure", "code": 403})),
+                (false, _) => (503, json!({"kind": "Status", "status": "Failure", "code": 503})),
+            };
+            let body = Body::from(body.to_string().into_bytes());
+            async move { Ok::<_, Infallible>(Response::builder().status(code).body(body).expect("a response")) }
+        });
+        let watching = tokio::time::timeout(RETRY * 4, watch(Client::new(service, "default")));
+        assert!(watching.await.is_err(), "a watch never ends");
+        begun.load(Ordering::Relaxed)
+    }
 
     async fn check(namespace: Option<&str>, code: u16, expected: Result<(), Obstacle>) {
         let path = match namespace {
