@@ -20,11 +20,15 @@ const FIELD_MANAGERS: [(&str, &str); 5] = [
     ("helm-controller", "Flux"),
 ];
 
+/// The most characters of a name that are repeated.
+const MOST_CHARACTERS: usize = 100;
+
 /// Returns the installations that an object belongs to by its annotations and labels, such as `the Helm release web`.
 pub fn installations(metadata: &ObjectMeta) -> impl Iterator<Item = String> {
     let marks = metadata.annotations.iter().chain(metadata.labels.iter()).flatten();
     marks.filter_map(|(key, name)| {
         let (_, unit) = MARKS.iter().find(|(mark, _)| mark == key)?;
+        let name: String = name.chars().take(MOST_CHARACTERS).collect();
         Some(format!("{unit} {name}"))
     })
 }

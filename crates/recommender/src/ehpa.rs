@@ -25,6 +25,7 @@ pub(crate) mod gauges;
 pub(crate) mod keep;
 mod metrics;
 mod names;
+mod orphans;
 pub(crate) mod plan;
 mod predictable;
 pub(crate) mod rules;

@@ -24,19 +24,59 @@ pub struct Adopter<'a> {
 }
 
 impl<'a> Adopter<'a> {
-    /// Reads the annotation; none where it is absent or no name and uid.
+    /// Reads the annotation; none where it is absent or does not [parse](Self::parse).
     pub fn of(annotations: &'a BTreeMap<String, String>) -> Option<Self> {
         Self::parse(annotations.get(ADOPTED_BY)?)
     }
 
-    /// Reads the value of the annotation; none where it is no name and uid.
+    /// Reads the value of the annotation; none where it is no valid name and uid of at most 253 characters each.
     pub fn parse(adopted_by: &'a str) -> Option<Self> {
         let (name, uid) = adopted_by.split_once('/')?;
-        (!name.is_empty() && !uid.is_empty()).then_some(Self { name, uid })
+        (is_name(name) && is_uid(uid)).then_some(Self { name, uid })
     }
+}
+
+/// The most characters of the name of an object.
+const MOST_CHARACTERS: usize = 253;
+
+/// Whether the API server takes this for the name of an object: labels of lower case letters, digits and hyphens, with dots between them.
+fn is_name(text: &str) -> bool {
+    let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        is_end(bytes.first())
+            && is_end(bytes.last())
+            && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+    };
+    text.len() <= MOST_CHARACTERS && text.split('.').all(is_label)
+}
+
+fn is_uid(text: &str) -> bool {
+    let is_of_uid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=MOST_CHARACTERS).contains(&text.len()) && text.bytes().all(is_of_uid)
 }
 
 /// Returns the value of [`ADOPTED_BY`] that means this object.
 pub fn adopted_by(object: &EffectiveHorizontalPodAutoscaler) -> String {
     format!("{}/{}", object.name_any(), object.uid().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_adopter_has_a_name_and_a_uid_that_an_object_can_have() {
+        let longest = "a".repeat(253);
+        for (name, uid) in [("web", "u1"), ("a.b-c.9", "0c5a7d24-1b52-4d62-9f4d-6c4f3a6f0c55"), (longest.as_str(), "u")]
+        {
+            assert_eq!(Adopter::parse(&format!("{name}/{uid}")), Some(Adopter { name, uid }));
+        }
+        let too_long = format!("a{longest}/u1");
+        let refused =
+            ["", "web", "/u1", "web/", "Web/u1", "a b/u1", "-a/u1", "a./u1", "a..b/u1", "web/u1/u2", "web/u 1"];
+        for text in refused.into_iter().chain([too_long.as_str()]) {
+            assert_eq!(Adopter::parse(text), None, "{text}");
+        }
+    }
 }

@@ -195,13 +195,13 @@ impl Writer {
         loosely_typed::<K>(&self.client, &key.namespace).patch_status(&key.name, &patching(), &patch).await.map(drop)
     }
 
-    /// Removes an object that is the owner's.
-    pub(crate) async fn remove<K>(&self, key: &ObjectKey, owner: &str) -> Result<(), Error>
+    /// Removes an object that is the owner's. False if there is none.
+    pub(crate) async fn remove<K>(&self, key: &ObjectKey, owner: &str) -> Result<bool, Error>
     where
         K: Resource<DynamicType = ()>,
     {
         let api = loosely_typed::<K>(&self.client, &key.namespace);
-        let Some(seen) = owned(&api, &key.name, |reference| reference.uid == owner).await? else { return Ok(()) };
+        let Some(seen) = owned(&api, &key.name, |reference| reference.uid == owner).await? else { return Ok(false) };
         self.still_leads()?;
         delete(&api, &key.name, &seen).await
     }

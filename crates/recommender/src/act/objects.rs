@@ -36,10 +36,10 @@ pub(super) async fn owned(
     Ok(Some(DeleteParams { preconditions, ..DeleteParams::default() }))
 }
 
-/// Deletes an object; one that is gone is deleted.
-pub(super) async fn delete(api: &Api<DynamicObject>, name: &str, seen: &DeleteParams) -> Result<(), Error> {
+/// Deletes an object. False if it is gone already.
+pub(super) async fn delete(api: &Api<DynamicObject>, name: &str, seen: &DeleteParams) -> Result<bool, Error> {
     match api.delete(name, seen).await {
-        Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
-        deleted => deleted.map(drop),
+        Err(Error::Api(answer)) if answer.code == 404 => Ok(false),
+        deleted => deleted.map(|_| true),
     }
 }

@@ -147,7 +147,7 @@ impl Writer {
         let api = loosely_typed::<VerticalPodAutoscaler>(&self.client, &key.namespace);
         let is_right = |reference: &OwnerReference| is_policy(reference) && reference.uid == owner;
         let Some(seen) = owned(&api, &key.name, is_right).await? else { return Ok(()) };
-        delete(&api, &key.name, &seen).await
+        delete(&api, &key.name, &seen).await.map(drop)
     }
 
     async fn put_status(&self, policy: &Policy, status: &SizingPolicyStatus) -> Result<(), Error> {

@@ -1,5 +1,5 @@
 //! Keeps EHPAs current for one term of leadership: each after a change of anything that belongs to it, a preview every few seconds, and every
-//! one now and then. Gives native autoscalers back whose EHPA is gone.
+//! one now and then. After them, restores native autoscalers whose EHPA is gone.
 
 #[cfg(test)]
 mod tests;
@@ -25,20 +25,25 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::orphans::{Attempt, Orphan, Orphans};
 use super::plan::{Plan, Wish, plan};
 use super::rules::{Rules, Told};
-use super::status::{news, status};
+use super::status::{news, says, status};
 use super::{Problem, Propagation, Seen, Target};
 use crate::act::effective::{Put, Writable, Writer};
 
 /// How long changes gather before they are looked at together.
 const SETTLE: Duration = Duration::from_secs(1);
 /// How often a preview, or an object with a problem, is looked at without a change.
-const OFTEN: Duration = Duration::from_secs(15);
+pub(super) const OFTEN: Duration = Duration::from_secs(15);
 /// How often every other is.
-const SAFETY_NET: Duration = Duration::from_mins(5);
+pub(super) const SAFETY_NET: Duration = Duration::from_mins(5);
 /// Time for which the scale of a workload is taken to be as it was, while its native autoscaler shows no other replicas.
 const TARGET_LIFETIME: Duration = Duration::from_mins(1);
+/// The most native autoscalers that are deleted, and that are restored, in one look at an object.
+const MOST_GIVEN_UP: usize = 10;
+/// The most characters of the message of an error.
+const MOST_OF_ERROR: usize = 1000;
 
 /// What keeps effective autoscalers current.
 #[derive(Clone)]
@@ -79,21 +84,18 @@ struct Handled {
     target: Option<(Target, Instant)>,
 }
 
-/// Objects that were handled, and times at which autoscalers whose EHPA seems to be gone are looked at again.
+/// Objects that were handled, and autoscalers whose EHPA seems to be gone.
 #[derive(Default)]
 struct Progress {
     handled: HashMap<ObjectKey, Handled>,
-    orphans: HashMap<Orphan, Instant>,
+    orphans: Orphans,
 }
-
-/// A native autoscaler, and the annotation of its adopter.
-type Orphan = (ObjectKey, String);
 
 impl Progress {
     /// The time of the next look without a change.
     fn due(&self) -> Option<Instant> {
         let handled = self.handled.values().map(|handled| handled.due);
-        handled.chain(self.orphans.values().copied()).min()
+        handled.chain(self.orphans.next()).min()
     }
 }
 
@@ -141,8 +143,17 @@ impl Keeper {
 
     async fn pass(&self, progress: &mut Progress, leading: &Leading) {
         let Some(Snapshot { scenes, orphans }) = self.snapshot() else { return };
+        self.handle_due(&mut progress.handled, scenes, leading).await;
         self.restore_orphans(&mut progress.orphans, orphans, leading).await;
-        let handled = &mut progress.handled;
+    }
+
+    /// Handles each object that changed or is due.
+    async fn handle_due(
+        &self,
+        handled: &mut HashMap<ObjectKey, Handled>,
+        scenes: HashMap<ObjectKey, Scene>,
+        leading: &Leading,
+    ) {
         handled.retain(|key, _| scenes.contains_key(key));
         let now = Instant::now();
         let is_due = |key: &ObjectKey, scene: &Scene| {
@@ -163,32 +174,32 @@ impl Keeper {
         handled.extend(results);
     }
 
-    /// Gives back native autoscalers whose EHPA is gone, by a look at the API server: one that cannot be read is there, and not in the view.
-    async fn restore_orphans(&self, due: &mut HashMap<Orphan, Instant>, orphans: HashSet<Orphan>, leading: &Leading) {
-        let now = Instant::now();
-        due.retain(|orphan, _| orphans.contains(orphan));
-        let orphans = orphans.into_iter().filter(|orphan| due.get(orphan).is_none_or(|due| *due <= now));
-        let orphans: Vec<_> = orphans.collect();
-        let results = stream::iter(orphans).map(async |(key, adopted_by)| {
-            let is_done = leading.holds(std::time::Instant::now()) && self.restore_orphan(&key, &adopted_by).await;
-            ((key, adopted_by), Instant::now() + if is_done { SAFETY_NET } else { OFTEN })
+    /// Restores native autoscalers whose EHPA is gone, by a look at the API server: one that cannot be read is there, and not in the view.
+    async fn restore_orphans(&self, orphans: &mut Orphans, seen: HashSet<Orphan>, leading: &Leading) {
+        let due = orphans.take(seen, Instant::now());
+        let results = stream::iter(due).map(async |orphan| {
+            let leads = leading.holds(std::time::Instant::now());
+            let attempt = if leads { self.restore_orphan(&orphan).await } else { Attempt::Failed };
+            (orphan, attempt)
         });
         let results: Vec<_> = results.buffer_unordered(self.workers).collect().await;
-        due.extend(results);
+        for (orphan, attempt) in results {
+            orphans.record(orphan, attempt, Instant::now());
+        }
     }
 
-    /// False if it is to be tried again soon.
-    async fn restore_orphan(&self, autoscaler: &ObjectKey, adopted_by: &str) -> bool {
-        let Some(adopter) = Adopter::parse(adopted_by) else { return true };
+    async fn restore_orphan(&self, (autoscaler, adopted_by): &Orphan) -> Attempt {
+        let Some(adopter) = Adopter::parse(adopted_by) else { return Attempt::InVain };
         let restored = match self.writer.is_there(&autoscaler.namespace, adopter).await {
-            Ok(false) => self.writer.restore(autoscaler, adopted_by).await.map(drop),
-            Ok(true) => Ok(()),
+            Ok(false) => self.writer.restore(autoscaler, adopted_by).await,
+            Ok(true) => Ok(false),
             Err(error) => Err(error),
         };
         if let Err(error) = &restored {
-            tracing::warn!(%autoscaler, adopted_by, %error, "cannot restore an adopted HorizontalPodAutoscaler");
+            let error = without_quotations(error);
+            tracing::warn!(%autoscaler, error, "cannot restore an adopted HorizontalPodAutoscaler");
         }
-        restored.is_ok()
+        Attempt::of(&restored)
     }
 
     /// Every object and what belongs to it; nothing while something may have changed without notice.
@@ -301,7 +312,7 @@ impl Keeper {
             let installed = super::names::may_adopt(object, &name);
             let writable = if plan.adopts { Writable::Adopt { installed } } else { Writable::Own };
             let put = self.writer.put(autoscaler, writable).await;
-            if plan.adopts && put.is_ok() {
+            if plan.adopts && matches!(put, Ok(Put::Changed)) {
                 let note = format!("HorizontalPodAutoscaler {name} is adopted");
                 self.writer.tell(object, "HPAAdopted", &note, false).await;
             }
@@ -310,13 +321,13 @@ impl Keeper {
         }
         if plan.substitute == Wish::Remove {
             let removed = self.writer.remove::<Substitute>(&key, &uid).await;
-            failed.extend(self.news(object, "Substitute", &removed.map(|()| Put::Kept)).await);
+            failed.extend(self.news(object, "Substitute", &removed.map(|_| Put::Kept)).await);
         }
         let put = match &plan.prediction {
             Wish::Have(wanted) if seen.prediction.is_none_or(|there| differs(there, wanted)) => {
                 self.writer.put(&**wanted, Writable::Own).await
             }
-            Wish::Remove => self.writer.remove::<TimeSeriesPrediction>(&key, &uid).await.map(|()| Put::Kept),
+            Wish::Remove => self.writer.remove::<TimeSeriesPrediction>(&key, &uid).await.map(|_| Put::Kept),
             Wish::Have(_) | Wish::Leave => Ok(Put::Kept),
         };
         failed.extend(self.news(object, "Prediction", &put).await);
@@ -325,7 +336,9 @@ impl Keeper {
                 Ok(()) => done.scaled = true,
                 Err(error) => {
                     let message = text(&error);
-                    self.writer.tell(object, "FailedManualScale", &message, true).await;
+                    if !says(object.status.as_ref(), &message) {
+                        self.writer.tell(object, "FailedManualScale", &message, true).await;
+                    }
                     failed.push(Problem { reason: "FailedScale", message });
                 }
             }
@@ -339,16 +352,16 @@ impl Keeper {
         let key = |name: &String| ObjectKey::new(object.namespace().unwrap_or_default(), name.as_str());
         let uid = object.uid().unwrap_or_default();
         let mut failed = Vec::new();
-        for name in &plan.deleted {
+        for name in plan.deleted.iter().take(MOST_GIVEN_UP) {
             let removed = self.writer.remove::<HorizontalPodAutoscaler>(&key(name), &uid).await;
-            if removed.is_ok() {
+            if matches!(removed, Ok(true)) {
                 let note =
                     format!("HorizontalPodAutoscaler {name} is deleted, since another one scales the same workload");
                 self.writer.tell(object, "HPADeleted", &note, false).await;
             }
-            failed.extend(self.news(object, "HPA", &removed.map(|()| Put::Kept)).await);
+            failed.extend(self.news(object, "HPA", &removed.map(|_| Put::Kept)).await);
         }
-        for name in &plan.restored {
+        for name in plan.restored.iter().take(MOST_GIVEN_UP) {
             let restored = self.writer.restore(&key(name), &adopted_by(object)).await;
             failed.extend(self.news(object, "HPA", &restored.map(|_| Put::Kept)).await);
         }
@@ -374,8 +387,11 @@ impl Keeper {
             Ok(Put::Changed | Put::Kept) => None,
             Err(error) => {
                 let message = text(error);
-                tracing::warn!(object = object.name_any(), what, %error, "cannot write on behalf of an effective autoscaler");
-                self.writer.tell(object, &format!("FailedUpdate{what}"), &message, true).await;
+                if !says(object.status.as_ref(), &message) {
+                    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+                    tracing::warn!(namespace, name, what, error = message, "cannot write on behalf of an EHPA");
+                    self.writer.tell(object, &format!("FailedUpdate{what}"), &message, true).await;
+                }
                 Some(Problem { reason, message })
             }
         }
@@ -482,9 +498,19 @@ impl Scene {
     }
 }
 
+/// The message of an error.
 fn text(error: &Error) -> String {
-    match error {
-        Error::Api(status) => status.message.clone(),
+    let text = match error {
+        Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         error => error.to_string(),
+    };
+    text.chars().take(MOST_OF_ERROR).collect()
+}
+
+/// An error without the words of the API server, which quote the object that it refuses.
+fn without_quotations(error: &Error) -> String {
+    match error {
+        Error::Api(status) => format!("{} {}", status.code, status.reason),
+        error => text(error),
     }
 }

@@ -15,7 +15,7 @@ use super::{Problem, Seen, forecast};
 /// Conditions of the native autoscaler that are passed on.
 const NATIVE: [&str; 4] = ["AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero"];
 
-/// Of the message; the server takes 32768.
+/// The most characters of a message; the API server takes 32768.
 const MOST_CHARACTERS: usize = 4000;
 
 /// The status of an object with these problems. `scaled` says that it was scaled by hand just now.
@@ -33,6 +33,12 @@ pub(crate) fn status(seen: &Seen, problems: &[Problem], scaled: bool) -> Effecti
     }
 }
 
+/// Whether the condition `Ready` says this. A message that was cut is taken to say it.
+pub(crate) fn says(status: Option<&EffectiveHorizontalPodAutoscalerStatus>, message: &str) -> bool {
+    let ready = status.and_then(|status| status.conditions.iter().find(|condition| condition.kind == READY));
+    ready.is_some_and(|ready| ready.message.contains(message) || ready.message.chars().count() >= MOST_CHARACTERS)
+}
+
 /// What people should be told, once for each generation: which metrics cannot be predicted.
 pub(crate) fn news<'a>(
     old: Option<&EffectiveHorizontalPodAutoscalerStatus>,
@@ -48,7 +54,8 @@ pub(crate) fn news<'a>(
 
 fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>) -> Vec<Condition> {
     let mut set = |kind: &str, holds: Holds, reason: &str, message: &str| {
-        condition::set(&mut conditions, kind, holds, reason, message, seen.now);
+        let message: String = message.chars().take(MOST_CHARACTERS).collect();
+        condition::set(&mut conditions, kind, holds, reason, &message, seen.now);
     };
     match problems {
         [] => set(READY, Holds::True, "EffectiveHorizontalPodAutoscalerReady", "Effective HPA is ready"),
@@ -79,8 +86,7 @@ fn conditions(seen: &Seen, problems: &[Problem], mut conditions: Vec<Condition>)
         }
     }
     if !unpredicted.is_empty() {
-        let message: String = unpredicted.join("; ").chars().take(MOST_CHARACTERS).collect();
-        set(METRICS_PREDICTABLE, Holds::False, "MetricsNotPredictable", &message);
+        set(METRICS_PREDICTABLE, Holds::False, "MetricsNotPredictable", &unpredicted.join("; "));
         known.push(METRICS_PREDICTABLE);
     }
     let by_rules = |(metric, _): &(Predictable, _)| forecast::is_by_rules(seen.object, metric);

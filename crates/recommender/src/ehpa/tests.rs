@@ -10,9 +10,10 @@ pub(crate) mod stage;
 
 use serde_json::{Value, json};
 
+use super::Problem;
 use super::names::is_label_value;
 use super::plan::Wish;
-use super::status::status;
+use super::status::{says, status};
 use stage::{Stage, autoscaler, json_of, native, owner, reasons};
 
 #[test]
@@ -128,4 +129,14 @@ fn a_workload_goes_to_zero_only_by_what_is_measured_without_it() {
     check(Stage::new(&json!({"minReplicas": 0, "metrics": [object]})), 0, &[]);
     check(Stage::new(&json!({"minReplicas": 0, "metrics": [], "crons": [cron]})), 0, &[]);
     check(Stage::new(&json!({"minReplicas": 2})), 2, &[]);
+}
+
+#[test]
+fn the_message_of_each_condition_is_cut() {
+    let stage = Stage::new(&json!({}));
+    let problems = [Problem::new("FailedReconcileHPA", "m".repeat(40_000))];
+    let cut = status(&stage.seen(), &problems, false);
+    let lengths: Vec<_> = cut.conditions.iter().map(|condition| condition.message.len()).collect();
+    assert_eq!(lengths.iter().max(), Some(&4000), "{lengths:?}");
+    assert!(says(Some(&cut), &"m".repeat(1000)) && says(Some(&cut), "what was cut off"));
 }

@@ -8,6 +8,9 @@ use kube::core::ObjectMeta;
 
 use super::Writable;
 
+/// The most characters of an annotation that a message quotes.
+const MOST_OF_VALUE: usize = 100;
+
 /// Returns the reason why an object that is there may not be changed to the wanted one.
 pub(super) fn refusal(there: &DynamicObject, wanted: &ObjectMeta, writable: Writable) -> Option<String> {
     if let Some(controller) = there.owner_references().iter().find(|owner| owner.controller == Some(true)) {
@@ -16,7 +19,8 @@ pub(super) fn refusal(there: &DynamicObject, wanted: &ObjectMeta, writable: Writ
     }
     if let Some(adopter) = there.annotations().get(ADOPTED_BY) {
         let is_own = wanted.annotations.as_ref().and_then(|wanted| wanted.get(ADOPTED_BY)) == Some(adopter);
-        return (!is_own).then(|| format!("is adopted by {adopter}"));
+        let quoted = || adopter.chars().take(MOST_OF_VALUE).collect::<String>();
+        return (!is_own).then(|| format!("is adopted by {}", quoted()));
     }
     match writable {
         Writable::Own => Some("is not controlled by the object that asks for it".to_owned()),

@@ -2,6 +2,8 @@
 
 mod adoption;
 mod api_server;
+mod orphans;
+mod reports;
 mod requests;
 
 use cluster::View;

@@ -25,6 +25,12 @@ pub(super) struct ApiServer(Arc<Mutex<State>>);
 struct State {
     objects: BTreeMap<String, Value>,
     requests: Vec<String>,
+    /// The reason of each event; `again` for one that counts a repetition.
+    events: Vec<String>,
+    /// Paths to which no object may be written.
+    refused: Vec<String>,
+    /// Whether a status that is written becomes part of its object.
+    keeps_statuses: bool,
     version: u32,
 }
 
@@ -84,8 +90,26 @@ impl ApiServer {
         requests.into_iter().filter(|request| !request.contains("/events")).collect()
     }
 
+    /// The reason of each event that was written; `again` for one that counts a repetition.
+    pub(super) fn events(&self) -> Vec<String> {
+        self.0.lock().expect("whole").events.clone()
+    }
+
+    /// Forgets requests and events.
     pub(super) fn forget_requests(&self) {
-        self.0.lock().expect("whole").requests.clear();
+        let mut state = self.0.lock().expect("whole");
+        state.requests.clear();
+        state.events.clear();
+    }
+
+    /// Makes each status that is written part of its object from now on.
+    pub(super) fn keep_statuses(&self) {
+        self.0.lock().expect("whole").keeps_statuses = true;
+    }
+
+    /// Answers each change of this object with 422 from now on.
+    pub(super) fn refuse(&self, collection: &str, name: &str) {
+        self.0.lock().expect("whole").refused.push(format!("{collection}/{name}"));
     }
 
     /// The objects as the watches keep them.
@@ -123,6 +147,12 @@ impl State {
         let failure = |code: u16, reason: &str| {
             (code, json!({"kind": "Status", "status": "Failure", "message": path, "reason": reason, "code": code}))
         };
+        if path.contains("/events") {
+            self.events.push(body["reason"].as_str().unwrap_or("again").to_owned());
+        }
+        if method == Method::PUT && self.refused.iter().any(|refused| refused == path) {
+            return failure(422, "Invalid");
+        }
         let there = self.objects.get(path).cloned();
         match (method.as_str(), there) {
             ("POST", _) => {
@@ -131,7 +161,14 @@ impl State {
                 self.put(path.clone(), body);
                 (201, self.objects[&path].clone())
             }
-            ("PATCH", None) if path.ends_with("/status") => (200, json!({"metadata": {}})),
+            ("PATCH", None) if path.ends_with("/status") => {
+                let object = self.objects.get_mut(path.trim_end_matches("/status"));
+                let put = body.as_array().into_iter().flatten().find(|operation| operation["path"] == "/status");
+                if let (true, Some(object), Some(put)) = (self.keeps_statuses, object, put) {
+                    object["status"] = put["value"].clone();
+                }
+                (200, json!({"metadata": {}}))
+            }
             (_, None) => failure(404, "NotFound"),
             ("GET" | "PATCH", Some(there)) => (200, there),
             ("PUT", Some(there)) => {
