@@ -18,7 +18,8 @@
 //! |---|---|---|
 //! | workload controllers | 512 KiB | 8 MiB, usual is 8 KiB |
 //! | `TimeSeriesPrediction` | 4 MiB | 128 MiB, usual is 32 KiB |
-//! | all others | 512 KiB | 16 MiB, usual is 32 KiB |
+//! | pods | 512 KiB | 16 MiB, usual is 32 KiB |
+//! | all others | 512 KiB | 4 MiB, usual is 32 KiB |
 //!
 //! An object that was used before and grows above a limit is as good as deleted. One that is too large by itself is used after a change
 //! that makes it smaller. One that is refused since its namespace's large objects weigh too much together is used after its next change if

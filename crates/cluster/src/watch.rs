@@ -77,7 +77,7 @@ impl Watches {
             .on_change(move |change| report_kills(&report, change));
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read = move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
-        let source = self.source::<v1::Pod>(left_out::PODS).with_fields("status.phase!=Pending");
+        let source = self.pod_source(left_out::PODS).with_fields("status.phase!=Pending");
         self.tasks.spawn(follow(source, read, feed));
         self
     }
@@ -233,6 +233,11 @@ impl Watches {
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Source::new::<K>(self.client.clone(), self.scope.namespace.as_deref(), cuts)
+    }
+
+    /// Pods in scope, without these parts.
+    fn pod_source(&self, cuts: &'static [Cut]) -> Source {
+        self.source::<v1::Pod>(cuts).with_limits(Limits::PODS)
     }
 
     /// The objects of a kind of the cluster, or those of every namespace.

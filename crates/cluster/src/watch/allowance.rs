@@ -15,8 +15,10 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The limits of most kinds. A pod with ten containers has about the usual weight.
-    pub(super) const MOST: Self = Self { usual: 32 << 10, object: 512 << 10, namespace: 16 << 20 };
+    /// The limits of pods. A pod with ten containers has about the usual weight.
+    pub(super) const PODS: Self = Self { usual: 32 << 10, object: 512 << 10, namespace: 16 << 20 };
+    /// The limits of kinds without limits of their own. Hardly any of their objects is larger than usual.
+    pub(super) const OTHERS: Self = Self { usual: 32 << 10, object: 512 << 10, namespace: 4 << 20 };
     /// The limits of workload controllers, of which little more than the selector is read.
     pub(super) const CONTROLLERS: Self = Self { usual: 8 << 10, object: 512 << 10, namespace: 8 << 20 };
     /// The limits of predictions. One of 10,000 points, which is the most that the recommender writes, weighs 3.4 MB.

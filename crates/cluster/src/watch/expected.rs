@@ -3,7 +3,6 @@
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1;
 
 use super::allowance::Limits;
 use super::cut::Item;
@@ -42,7 +41,7 @@ impl Watches {
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, LabelledPod::trim);
-        self.tasks.spawn(follow(self.source::<v1::Pod>(left_out::LABELLED_PODS).with_fields(fields), read, feed));
+        self.tasks.spawn(follow(self.pod_source(left_out::LABELLED_PODS).with_fields(fields), read, feed));
         self
     }
 

@@ -62,7 +62,7 @@ impl Source {
         namespace: Option<&str>,
         cuts: &'static [Cut],
     ) -> Self {
-        Self { client, path: K::url_path(&(), namespace), fields: None, cuts, limits: Limits::MOST }
+        Self { client, path: K::url_path(&(), namespace), fields: None, cuts, limits: Limits::OTHERS }
     }
 
     /// Only objects with these fields.

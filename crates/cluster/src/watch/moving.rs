@@ -24,7 +24,7 @@ impl Watches {
         let fields = "status.phase!=Succeeded,status.phase!=Failed";
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read = move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim_running(pod, keeps_placements));
-        self.tasks.spawn(follow(self.source::<v1::Pod>(left_out::PODS).with_fields(fields), read, feed));
+        self.tasks.spawn(follow(self.pod_source(left_out::PODS).with_fields(fields), read, feed));
         self
     }
 

@@ -28,7 +28,7 @@ impl Watches {
         let feed = Feed::new(Resource::PendingPods, &self.store, |view| &mut view.pending_pods);
         let (scope, keeps_placements) = (self.scope.clone(), self.keeps_placements);
         let read = move |item: &Item<'_>| within(&scope, item, |pod| Pod::trim(pod, keeps_placements));
-        let source = self.source::<v1::Pod>(left_out::PODS).with_fields("status.phase=Pending");
+        let source = self.pod_source(left_out::PODS).with_fields("status.phase=Pending");
         self.tasks.spawn(follow(source, read, feed));
         self
     }

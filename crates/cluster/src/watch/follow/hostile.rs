@@ -220,7 +220,7 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
     let examples = EXAMPLES.map(|example| serde_json::from_str::<Value>(example).expect("JSON"));
     let store = Arc::new(watch::Sender::new(View::default()));
     let feed = |resource| (resource, &store);
-    let (scope, most, predictions) = (Scope::default(), Limits::MOST, Limits::PREDICTIONS);
+    let (scope, most, predictions) = (Scope::default(), Limits::OTHERS, Limits::PREDICTIONS);
     let (resource, to) = feed(Resource::Autoscalers);
     let mut autoscalers = Way::new(left_out::AUTOSCALERS, most, Feed::new(resource, to, |view| &mut view.autoscalers));
     let (resource, to) = feed(Resource::EffectiveAutoscalers);
