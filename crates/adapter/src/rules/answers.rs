@@ -27,6 +27,8 @@ const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
 const UNUSED_FOR: SignedDuration = SignedDuration::from_mins(2);
 /// Without room for another query, those are forgotten that were not used for this time. The autoscaler comes back after 15 s.
 const ROOM_AFTER: SignedDuration = SignedDuration::from_secs(20);
+/// The number of flows of one priority level for which room is made within a second. Each takes a look at all queries.
+const ROOM_PER_SECOND: usize = 4;
 /// The most queries that are kept.
 const MAX_QUERIES: usize = 20_000;
 /// About the most memory that queries and their answers take. A query may name thousands of pods, and whoever asks chooses which.
@@ -67,7 +69,7 @@ pub(super) struct Answers {
 #[derive(Debug, Default)]
 struct Kept {
     slots: Slots,
-    /// The second in which room was made last, and the flows for which: it takes a look at all slots.
+    /// The second in which room was made last, and the flows for which.
     made_room_at: i64,
     made_room_for: HashSet<Flow>,
 }
@@ -166,12 +168,12 @@ impl Answers {
         let weight = Weight::new(query.len(), Arc::clone(&self.bytes));
         let state = Mutex::new(State { used: now, ..State::default() });
         let slot = Arc::new(Slot { flow: flow.clone(), weight, turn: tokio::sync::Mutex::default(), state });
-        kept.slots.insert(query.to_owned(), Arc::clone(&slot));
+        kept.slots.insert(query.into(), Arc::clone(&slot));
         Ok(slot)
     }
 
     /// Takes room from the flows that hold the most, the answers first that were not used for longest, until an eighth is free. For a
-    /// flow only those make room that hold more than it does, or whose priority level is lower.
+    /// flow only those make room whose priority level is lower, or that hold more than it does, for as long as they do.
     fn make_room(&self, slots: &mut Slots, flow: &Flow) {
         if !self.is_full(slots) {
             return;
@@ -181,17 +183,21 @@ impl Answers {
             let holder = holders.entry(slot.flow.clone()).or_default();
             let bytes = slot.weight.own.load(Ordering::Relaxed);
             holder.size += self.size(bytes);
-            holder.slots.push(Reverse((slot.state().used, query.clone(), bytes)));
+            holder.slots.push(Reverse((slot.state().used, Arc::clone(query), bytes)));
         }
         let own = holders.remove(flow).map_or(0, |holder| holder.size);
         let mut largest: BinaryHeap<_> = holders
             .into_iter()
-            .filter(|(holder, held)| holder.level < flow.level || (holder.level == flow.level && held.size > own))
+            .filter(|(holder, _)| holder.level <= flow.level)
             .map(|(holder, held)| (Reverse(holder.level), held.size, held.slots.into_sorted_vec()))
             .collect();
         let (mut bytes, enough) = (self.bytes.load(Ordering::Relaxed), |limit: usize| limit - limit / 8);
         while bytes >= enough(self.max_bytes) || slots.len() >= enough(MAX_QUERIES) {
             let Some((level, size, mut oldest_last)) = largest.pop() else { return };
+            // All that follow are of this level, and no larger.
+            if level == Reverse(flow.level) && size <= own {
+                return;
+            }
             let Some(Reverse((_, query, weight))) = oldest_last.pop() else { continue };
             slots.remove(&query);
             bytes = bytes.saturating_sub(weight);
@@ -220,24 +226,25 @@ impl Answers {
 }
 
 /// By query.
-type Slots = HashMap<String, Arc<Slot>>;
+type Slots = HashMap<Arc<str>, Arc<Slot>>;
 
 /// The answers of one flow.
 #[derive(Debug, Default)]
 struct Holder {
     size: usize,
-    slots: BinaryHeap<Reverse<(Timestamp, String, usize)>>,
+    slots: BinaryHeap<Reverse<(Timestamp, Arc<str>, usize)>>,
 }
 
 impl Kept {
-    /// Whether to look at all slots for room now: once a second for each flow, so that no flow uses up the turn of another.
+    /// Whether to look at all slots for room now: once a second for each flow, for a few flows of each priority level.
     fn may_make_room(&mut self, flow: &Flow, now: Timestamp) -> bool {
         let second = now.as_second();
         if self.made_room_at != second {
             self.made_room_at = second;
             self.made_room_for.clear();
         }
-        self.made_room_for.insert(flow.clone())
+        let of_level = self.made_room_for.iter().filter(|other| other.level == flow.level).count();
+        of_level < ROOM_PER_SECOND && self.made_room_for.insert(flow.clone())
     }
 }
 
@@ -399,12 +406,13 @@ mod tests {
         let answers = Answers { max_bytes: 100_000, ..Answers::new(Duration::from_mins(1)) };
         let namespaced = |namespace: &str| Flow { namespace: namespace.into(), ..Flow::default() };
         let cluster_wide = |namespace: &str| Flow { level: PriorityLevel::ClusterWide, namespace: namespace.into() };
-        let ask = async |flow: &Flow, query: &str| {
+        let ask_at = async |flow: &Flow, query: &str, second| {
             let labels = BTreeMap::from([("pod".to_owned(), "x".repeat(5000))]);
             let samples = vec![InstantSample { labels, at: at(0), value: 1.0 }];
-            let answer = answers.get(&format!("{}/{query}", flow.namespace), flow, at(0), async { Ok(samples) }).await;
-            answer.map(|_| ())
+            let query = format!("{}/{query}", flow.namespace);
+            answers.get(&query, flow, at(second), async { Ok(samples) }).await.map(|_| ())
         };
+        let ask = async |flow: &Flow, query: &str| ask_at(flow, query, 0).await;
         let (hostile, shop) = (namespaced("hostile"), namespaced("shop"));
         let refused = async |flow: &Flow| {
             let mut refused = 0;
@@ -420,12 +428,43 @@ mod tests {
         assert!(answers.kept().slots.contains_key("shop/first"));
         // Autoscalers of many namespaces take all room of callers of one namespace, and none of each other.
         for number in 0..64 {
-            let answer = ask(&cluster_wide(&number.to_string()), "query").await;
+            let answer = ask_at(&cluster_wide(&number.to_string()), "query", 1 + number / 4).await;
             assert!(answer.is_ok() || number > 15, "{number}");
         }
         assert!(answers.kept().slots.contains_key("0/query"));
         assert_eq!(ask(&hostile, "other").await, Err(Refusal::TooMany));
         assert!(answers.bytes.load(Ordering::Relaxed) <= 110_000);
+    }
+
+    #[tokio::test]
+    async fn a_flow_makes_room_until_it_holds_no_more_than_the_one_that_asks() {
+        let answers = Answers { max_bytes: 10_000, ..Answers::new(Duration::from_mins(1)) };
+        let flow = |namespace: &str| Flow { namespace: namespace.into(), ..Flow::default() };
+        let ask = async |namespace: &str, number: usize, length: usize, second| {
+            let query = format!("{namespace}{number}{}", "x".repeat(length));
+            answers.get(&query, &flow(namespace), at(second), async { Ok(one(1.0)) }).await.map(|_| ())
+        };
+        for namespace in ["a", "b", "c", "d"] {
+            for number in 0..5 {
+                let length = if namespace == "a" { 444 } else { 434 };
+                assert_eq!(ask(namespace, number, length, 0).await, Ok(()));
+            }
+        }
+        let held = |namespace: &str| answers.kept().slots.values().filter(|slot| slot.flow == flow(namespace)).count();
+        assert_eq!(ask("b", 5, 434, 1).await, Ok(()));
+        assert_eq!(["a", "b", "c", "d"].map(held), [4, 6, 5, 5]);
+    }
+
+    #[test]
+    fn room_is_made_for_a_few_flows_of_each_level_in_a_second() {
+        let mut kept = Kept::default();
+        for second in 0..2 {
+            for level in [PriorityLevel::Namespaced, PriorityLevel::ClusterWide] {
+                let flow = |number: usize| Flow { level, namespace: (number / 2).to_string().into() };
+                let made = (0..1000).filter(|number| kept.may_make_room(&flow(*number), at(second))).count();
+                assert_eq!(made, ROOM_PER_SECOND, "{level:?}");
+            }
+        }
     }
 
     #[tokio::test]
