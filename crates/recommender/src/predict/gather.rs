@@ -32,7 +32,7 @@ use super::track::{Found, Pace};
 use crate::history::Settings;
 use crate::metrics::Metrics;
 pub(crate) use limits::MemoryLimits;
-use objects::{MetricKey, Objects, Question};
+use objects::{HistoryChange, MetricKey, Objects, Question};
 use shares::Shares;
 use store::{Failure, Store};
 
@@ -195,7 +195,13 @@ impl Collector {
         let took = since.elapsed();
         self.shares.give_back(&namespace, took, now.as_second());
         let _timer = answer.is_ok().then(|| self.metrics.forecasts.learning());
-        self.objects.answer(&metric, answer, took, now);
+        let Some(change) = self.objects.answer(&metric, answer, took, now) else { return };
+        let HistoryChange { prediction, metric, failure } = change;
+        if let Some(Failure { why, details, .. }) = failure {
+            tracing::info!(%prediction, metric, reason = why, details, "cannot read the history of a metric");
+        } else {
+            tracing::info!(%prediction, metric, "the history of a metric can be read again");
+        }
     }
 
     /// Asks questions while there are places.

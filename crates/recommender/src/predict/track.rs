@@ -259,8 +259,8 @@ impl Track {
         self.take_part(Part { span, is_last: true }, found, now);
     }
 
-    /// Takes in what was found in a part of a span, and forecasts after the last one.
-    pub(crate) fn take_part(&mut self, part: Part, found: Found, now: Timestamp) {
+    /// Takes in what was found in a part of a span, and forecasts after the last one. Returns whether the history could not be read before.
+    pub(crate) fn take_part(&mut self, part: Part, found: Found, now: Timestamp) -> bool {
         let span = part.span;
         let until = self.read_until.unwrap_or(span.first);
         let slack = PUT_BACK.max(span.step.into());
@@ -306,6 +306,7 @@ impl Track {
             let was_awaited = std::mem::replace(&mut self.outlook.is_awaited, true);
             self.is_news |= was_unread || !was_awaited;
         }
+        was_unread
     }
 
     /// Whether a series waits to be fitted.
@@ -400,17 +401,20 @@ impl Track {
         self.fail_after(why, Duration::ZERO, now);
     }
 
-    /// Nothing could be read, and it took some time to find that out. A metric that is slow to fail is asked for less often.
-    pub(crate) fn fail_after(&mut self, why: &str, took: Duration, now: Timestamp) {
+    /// Nothing could be read, and it took some time to find that out. A metric that is slow to fail is asked for less often. Returns whether
+    /// the reason differs from the one before.
+    pub(crate) fn fail_after(&mut self, why: &str, took: Duration, now: Timestamp) -> bool {
         let pause = PAUSES.get(self.failures).or(PAUSES.last()).copied().unwrap_or(1);
         let rest = i64::try_from(took.as_secs()).unwrap_or(PUT_BACK).saturating_mul(REST);
         let pause = pause.max(rest.min(PUT_BACK));
         self.failures = self.failures.saturating_add(1);
         self.due = now.as_second() + pause;
         let why = cut(why, MOST_ERROR);
-        if self.outlook.unread.as_ref() != Some(&why) {
+        let is_new = self.outlook.unread.as_ref() != Some(&why);
+        if is_new {
             self.outlook.unread = Some(why);
             self.is_news = true;
         }
+        is_new
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::prediction::TimeSeriesPrediction;
-use cluster::{View, Whole};
+use cluster::{ObjectKey, View, Whole};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -63,6 +63,16 @@ pub(super) struct Question {
     pub(super) namespace: String,
     pub(super) query: Query,
     pub(super) span: Span,
+}
+
+/// The history of a metric cannot be read any more, or for another reason than before, or again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HistoryChange {
+    pub(super) prediction: ObjectKey,
+    /// Identifier of the metric.
+    pub(super) metric: String,
+    /// None if the history can be read again.
+    pub(super) failure: Option<Failure>,
 }
 
 impl Objects {
@@ -153,11 +163,6 @@ impl Objects {
         self.known.values_mut().flat_map(|object| &mut object.metrics)
     }
 
-    fn pipeline(&mut self, key: &MetricKey) -> Option<&mut Pipeline> {
-        let metrics = &mut self.known.get_mut(&key.uid)?.metrics;
-        metrics.iter_mut().find(|pipeline| pipeline.number == key.number)
-    }
-
     /// The question that comes next; none while all wait for their time or for a place. Of a namespace the metric that waits longest comes first.
     pub(super) fn ask(&mut self, shares: &mut Shares, now: Timestamp) -> Option<Question> {
         let second = now.as_second();
@@ -189,16 +194,25 @@ impl Objects {
         metrics.any(|pipeline| pipeline.number == key.number && pipeline.asked.is_some())
     }
 
-    /// Takes in the answer to a question, which took some time.
-    pub(super) fn answer(&mut self, key: &MetricKey, answer: Result<Found, Failure>, took: Duration, now: Timestamp) {
-        let Some(pipeline) = self.pipeline(key) else { return };
-        let Some(part) = pipeline.asked.take() else { return };
+    /// Takes in the answer to a question, which took some time. Returns a failure that is new or has another reason, or its end.
+    pub(super) fn answer(
+        &mut self,
+        key: &MetricKey,
+        answer: Result<Found, Failure>,
+        took: Duration,
+        now: Timestamp,
+    ) -> Option<HistoryChange> {
+        let object = self.known.get_mut(&key.uid)?;
+        let pipeline = object.metrics.iter_mut().find(|pipeline| pipeline.number == key.number)?;
+        let part = pipeline.asked.take()?;
         let track = &mut pipeline.track;
-        match answer {
-            Ok(found) => track.take_part(part, found, now),
-            Err(Failure { excess: Some(excess), .. }) if track.asks_for_less(part, excess, now) => {}
-            Err(failure) => track.fail_after(&failure.why, took, now),
-        }
+        let (is_change, failure) = match answer {
+            Ok(found) => (track.take_part(part, found, now), None),
+            Err(Failure { excess: Some(excess), .. }) if track.asks_for_less(part, excess, now) => return None,
+            Err(failure) => (track.fail_after(&failure.why, took, now), Some(failure)),
+        };
+        let metric = || track.outlook().identifier.clone();
+        is_change.then(|| HistoryChange { prediction: object.job.key.clone(), metric: metric(), failure })
     }
 
     /// Takes in what was fitted since.

@@ -21,7 +21,7 @@ const CONNECTION_LASTS: i64 = 600;
 const LAYOUT_LASTS: i64 = 600;
 /// The same where the store has no usage.
 const NO_LAYOUT_LASTS: i64 = 30;
-/// The same where the store could not be asked: questions that wait for the names fail together.
+/// The same where the store could not be asked, and for a connection that cannot be set up: questions that wait for either fail together.
 const FAILURE_LASTS: i64 = 5;
 /// The longest time for one question, and for finding the names of usage.
 const LONGEST_QUERY: Duration = Duration::from_mins(1);
@@ -37,17 +37,19 @@ pub(super) struct Failure {
     pub(super) why: String,
     /// The bound that the answer exceeds.
     pub(super) excess: Option<Excess>,
+    /// The causes and the query. They are for the log only.
+    pub(super) details: String,
 }
 
 impl Failure {
     pub(super) fn refused(why: String) -> Self {
-        Self { why, excess: None }
+        Self { why, excess: None, details: String::new() }
     }
 }
 
 impl From<PrometheusError> for Failure {
     fn from(error: PrometheusError) -> Self {
-        Self { why: error.to_string(), excess: error.excess() }
+        Self { why: error.to_string(), excess: error.excess(), details: with_causes(&error) }
     }
 }
 
@@ -71,7 +73,7 @@ type Cell<T> = Arc<Mutex<Option<Expiring<T>>>>;
 pub(super) struct Store {
     settings: Arc<Settings>,
     metrics: Metrics,
-    connection: Cell<Prometheus>,
+    connection: Cell<Result<Prometheus, Failure>>,
     layout: Cell<Result<Layout, Failure>>,
 }
 
@@ -103,13 +105,9 @@ impl Store {
         let mut found = Found::new();
         let read = read.map_err(|error| {
             let query: String = text.chars().take(LOGGED_QUERY).collect();
-            tracing::info!(
-                error = with_causes(&error),
-                namespace = question.namespace,
-                query,
-                "cannot read the history of a predicted metric"
-            );
-            Failure::from(error)
+            let details = format!("{}; query: {query}", with_causes(&error));
+            tracing::debug!(details, namespace = question.namespace, "cannot read the history of a predicted metric");
+            Failure { details, ..Failure::from(error) }
         })?;
         for one in read {
             let samples = one.series.points().iter().map(|(at, value)| (at.as_second(), *value));
@@ -122,17 +120,19 @@ impl Store {
         let mut kept = self.connection.lock().await;
         let now = Timestamp::now().as_second();
         if let Some(connection) = kept.as_ref().and_then(|kept| kept.get(now)) {
-            return Ok(connection);
+            return connection;
         }
         let mut connection = self.settings.connection.clone();
         connection.query_timeout = connection.query_timeout.min(LONGEST_QUERY);
         let metrics = self.metrics.history.clone();
         let observer: Observer = Arc::new(move |exchange: Exchange| metrics.exchanged(exchange));
-        let value = Prometheus::connect(&connection, observer).await.inspect_err(|error| {
-            tracing::warn!(error = with_causes(error), "cannot connect to Prometheus");
-        })?;
-        *kept = Some(Expiring { value: value.clone(), ends: now + CONNECTION_LASTS });
-        Ok(value)
+        let value = Prometheus::connect(&connection, observer).await.map_err(|error| {
+            tracing::warn!(error = with_causes(&error), "cannot connect to Prometheus");
+            Failure::from(error)
+        });
+        let lasts = if value.is_ok() { CONNECTION_LASTS } else { FAILURE_LASTS };
+        *kept = Some(Expiring { value: value.clone(), ends: now + lasts });
+        value
     }
 
     async fn layout(&self, connection: &Prometheus) -> Result<Layout, Failure> {

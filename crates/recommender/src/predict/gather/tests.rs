@@ -90,10 +90,10 @@ async fn ask(question: Question, open: Open) -> Result<Found, Failure> {
     };
     let answered = timeout(LONGEST, sleep(lasts)).await;
     drop(open);
-    match answered {
-        Ok(()) => Ok(answer(question.span)),
-        Err(_) => Err(Failure { why: "Prometheus did not answer".to_owned(), excess: Some(Excess::Time) }),
-    }
+    answered.map(|()| answer(question.span)).map_err(|_| {
+        let failure = Failure::refused("Prometheus did not answer".to_owned());
+        Failure { excess: Some(Excess::Time), ..failure }
+    })
 }
 
 struct Fixture {
@@ -207,6 +207,30 @@ fn read_all(objects: &mut Objects, now: Timestamp) {
     while let Some(question) = objects.ask(&mut shares, now) {
         shares.give_back(&question.namespace, Duration::ZERO, now.as_second());
         objects.answer(&question.metric, Ok(answer(question.span)), Duration::ZERO, now);
+    }
+}
+
+#[test]
+fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends() {
+    let now = Timestamp::from_second(START).expect("in range");
+    let mut objects = Objects::new("default".to_owned(), PACE, LIMITS, true, access());
+    let mut view = View::default();
+    view.predictions.reset(vec![Arc::new(prediction("shop", "web", CREATED, &expressions("quick", 1)))]);
+    objects.sync(&view, now);
+    let mut shares = Shares::new(1);
+    let answers =
+        [("", false), ("away", true), ("away", false), ("late", true), ("", true), ("", false), ("late", true)];
+    for (number, (why, is_change)) in answers.into_iter().enumerate() {
+        let now = Timestamp::from_second(START + 600 * i64::try_from(number).expect("a few")).expect("in range");
+        let question = objects.ask(&mut shares, now).expect("it is due");
+        shares.give_back(&question.namespace, Duration::ZERO, now.as_second());
+        let failure = Failure { details: "connection refused".to_owned(), ..Failure::refused(why.to_owned()) };
+        let failure = (!why.is_empty()).then_some(failure);
+        let answer = failure.clone().map_or_else(|| Ok(answer(question.span)), Err);
+        let change = objects.answer(&question.metric, answer, Duration::ZERO, now);
+        let prediction = ObjectKey::new("shop", "web");
+        let expected = HistoryChange { prediction, metric: "m-0".to_owned(), failure };
+        assert_eq!(change, is_change.then_some(expected), "{number}");
     }
 }
 
