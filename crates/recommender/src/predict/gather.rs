@@ -141,7 +141,7 @@ impl Collector {
                 () = self.studies.ended() => in_place(|| self.fit(clock())),
             }
             if self.rounds.is_none() {
-                self.ask(&ask, clock());
+                in_place(|| self.ask(&ask, clock()));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The objects that are forecast, with a history of each of their metrics. No input or output, and no clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -167,13 +167,10 @@ impl Objects {
     pub(super) fn ask(&mut self, shares: &mut Shares, now: Timestamp) -> Option<Question> {
         let second = now.as_second();
         let is_due = |pipeline: &Pipeline| pipeline.asked.is_none() && pipeline.track.is_due(second);
-        let waiting: BTreeSet<&str> = self
-            .known
-            .values()
-            .filter(|object| object.metrics.iter().any(is_due))
-            .map(|object| object.job.key.namespace.as_str())
-            .collect();
-        let namespace = shares.next(waiting.into_iter(), second)?.to_owned();
+        // Lazy: `next` looks at the objects only while a place is free.
+        let waiting = self.known.values().filter(|object| object.metrics.iter().any(is_due));
+        let waiting = waiting.map(|object| object.job.key.namespace.as_str());
+        let namespace = shares.next(waiting, second)?.to_owned();
         let own = self.known.values_mut().filter(|object| object.job.key.namespace == namespace);
         let due = own.flat_map(|Object { job, metrics, .. }| {
             metrics.iter_mut().filter(|pipeline| is_due(pipeline)).map(|pipeline| (&job.uid, pipeline))

@@ -40,7 +40,8 @@ impl Shares {
         Self { places: places.max(1), taken: 0, namespaces: BTreeMap::new() }
     }
 
-    /// The namespace that gets the next place, of those that wait; none while it has to wait.
+    /// The namespace that gets the next place, of those that wait; none while it has to wait. A namespace may occur several times. None is
+    /// looked at while all places are taken.
     pub(super) fn next<'a>(&self, waiting: impl Iterator<Item = &'a str>, now: i64) -> Option<&'a str> {
         if self.taken >= self.places {
             return None;
@@ -101,6 +102,14 @@ mod tests {
         assert_eq!(granted(&mut shares, &["a", "b"]), ["b"; 5]);
         assert_eq!(granted(&mut Shares::new(4), &["a", "b"]), ["a", "b", "a", "b"]);
         assert_eq!(granted(&mut Shares::new(1), &["a", "b"]), ["a"]);
+    }
+
+    #[test]
+    fn none_that_waits_is_looked_at_while_all_places_are_taken() {
+        let mut shares = Shares::new(1);
+        shares.take("a");
+        let waiting = std::iter::repeat_with(|| -> &'static str { panic!("no place is free") });
+        assert_eq!(shares.next(waiting, NOW), None);
     }
 
     #[test]
