@@ -9,14 +9,15 @@ use std::sync::Arc;
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use cluster::{View, Whole};
-use sources::prometheus::confine;
+use sources::prometheus::{confine, matcher};
 
 use super::job::owner;
+use super::query::Expression;
 use crate::ehpa::is_by_rule;
 use crate::ehpa::rules::{Rules, Told};
 
 /// Label of a namespace that says which series the queries of its objects may read. It goes before the flag.
-const SCOPE_LABEL: &str = "plimsoll.dev/prediction-query-scope";
+pub(super) const SCOPE_LABEL: &str = "plimsoll.dev/prediction-query-scope";
 
 /// The series that queries may read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,12 +97,13 @@ pub(super) struct ObjectAccess<'a> {
 
 impl ObjectAccess<'_> {
     /// The expression over the series that it may read, or why there is none.
-    pub(super) fn expression(&self, identifier: &str, expression: String) -> Result<String, String> {
+    pub(super) fn expression(&self, identifier: &str, expression: String) -> Result<Expression, String> {
         if self.scope == QueryScope::Cluster || self.is_by_rule(identifier, &expression) {
-            return Ok(expression);
+            return Ok(Expression { text: expression, confined_by: None });
         }
         let confined = confine(&expression, self.namespace_label, self.namespace);
-        confined.map_err(|error| format!("the expression cannot be confined to the namespace: {error}"))
+        let text = confined.map_err(|error| format!("the expression cannot be confined to the namespace: {error}"))?;
+        Ok(Expression { text, confined_by: Some(matcher(self.namespace_label, "=", self.namespace)) })
     }
 
     /// Refuses metrics of nodes, unless all series may be read.
@@ -189,7 +191,9 @@ mod tests {
             let access = access.of(&view, &prediction);
             assert_eq!(access.scope, expected, "{flag:?} {label:?}");
             let confined = if expected == Cluster { "sum(up)" } else { r#"sum(up{namespace="shop"})"# };
-            assert_eq!(access.expression("a", "sum(up)".to_owned()).as_deref(), Ok(confined));
+            let confined_by = (expected == Namespace).then(|| r#"namespace="shop""#.to_owned());
+            let confined = Expression { text: confined.to_owned(), confined_by };
+            assert_eq!(access.expression("a", "sum(up)".to_owned()), Ok(confined));
             assert_eq!(access.nodes().is_ok(), expected == Cluster);
         }
         let elsewhere = View::default();
@@ -212,6 +216,7 @@ mod tests {
             let (_tell, told) = watch::channel(Some(Arc::new(Rules::read(RULES, &[]))));
             let access = QueryAccess { rules: Some(told), ..access(QueryScope::Namespace) };
             let found = access.of(&view, &prediction).expression(identifier, expression.to_owned());
+            let found = found.map(|expression| expression.text);
             assert_eq!(found.as_deref() == Ok(expression), is_by_rule, "{owner} {identifier} {expression}: {found:?}");
             assert!(is_by_rule || found.is_ok_and(|found| found.contains(r#"namespace="shop""#)), "{expression}");
         }

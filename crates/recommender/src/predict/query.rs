@@ -18,7 +18,7 @@ const MAX_LENGTH: usize = 8000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Query {
     /// An expression in `PromQL`.
-    Expression(String),
+    Expression(Expression),
     /// Usage of the pods of a workload, in cores or bytes.
     Workload {
         /// Namespace of the pods.
@@ -28,6 +28,15 @@ pub(crate) enum Query {
         /// What of them.
         resource: Resource,
     },
+}
+
+/// An expression over the series that an object may read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expression {
+    /// The expression in `PromQL`.
+    pub(crate) text: String,
+    /// The matcher that every selector got; none where all series may be read.
+    pub(crate) confined_by: Option<String>,
 }
 
 /// A resource of pods.
@@ -60,14 +69,14 @@ impl Query {
         }
         let is_short = |query: &String| query.len() <= MAX_LENGTH;
         let query = Some(query).filter(is_short).map(|query| access.expression(&metric.resource_identifier, query));
-        let query = query.transpose()?.filter(is_short);
+        let query = query.transpose()?.filter(|query| is_short(&query.text));
         query.map(Self::Expression).ok_or_else(|| format!("the expression is longer than {MAX_LENGTH} characters"))
     }
 
     /// The query as the store takes it. `layout` is under which names it has usage.
     pub(crate) fn text(&self, layout: &Layout) -> Result<String, String> {
         match self {
-            Self::Expression(text) => Ok(text.clone()),
+            Self::Expression(expression) => Ok(expression.text.clone()),
             Self::Workload { namespace, pods, resource } => {
                 let (series, name) = match resource {
                     Resource::Cpu => (&layout.cpu, "CPU"),
@@ -89,7 +98,7 @@ fn resource(object: &TimeSeriesPrediction, name: &str, access: &ObjectAccess<'_>
     let target = &object.spec.target_ref;
     if target.kind.eq_ignore_ascii_case("Node") {
         access.nodes()?;
-        return Ok(Query::Expression(node(&target.name, resource)));
+        return Ok(Query::Expression(Expression { text: node(&target.name, resource), confined_by: None }));
     }
     let namespace = object.namespace().unwrap_or_default();
     if !target.namespace.is_empty() && target.namespace != namespace {

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use super::job::{Job, Method, MetricJob, Quantile};
 use super::model::Labels;
 use super::outlook::Outlook;
-use super::query::Query;
+use super::query::{Expression, Query};
 use super::status::{Change, change};
 use super::track::{Found, Pace, Span, Track};
 
@@ -59,7 +59,7 @@ impl Stage {
     fn new(method: Method, now: i64) -> Self {
         let metric = MetricJob {
             identifier: "resource.cpu".to_owned(),
-            query: Ok(Query::Expression("sum(load)".to_owned())),
+            query: Ok(Query::Expression(Expression { text: "sum(load)".to_owned(), confined_by: None })),
             method,
             note: None,
         };

@@ -9,11 +9,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sources::prometheus::Excess;
 
+use super::access::SCOPE_LABEL;
 use super::job::{Method, MetricJob};
 use super::model::{FARTHEST, Labels, Model, Wanted, floor};
 use super::outlook::{Made, MetricOutlook, label_bytes};
 use super::points::{MOST_OF_SERIES, thin_series};
-use super::query::Query;
+use super::query::{Expression, Query};
 use super::study::Study;
 use super::text::cut;
 
@@ -41,6 +42,8 @@ const REST: i64 = 4;
 const MOST_LABEL_BYTES: usize = 1024;
 /// The most characters that are kept of an error of the store.
 const MOST_ERROR: usize = 500;
+/// The most characters that are shown of an expression.
+const MOST_SHOWN: usize = 300;
 /// Pauses after failures.
 const PAUSES: [i64; 7] = [1, 2, 4, 8, 16, 32, 60];
 
@@ -173,7 +176,12 @@ impl Track {
 
     /// About the memory that it takes, with its forecast.
     pub(crate) fn bytes(&self) -> usize {
-        let query = if let Some(Query::Expression(text)) = self.query() { text.len() } else { 0 };
+        let query = match self.query() {
+            Some(Query::Expression(expression)) => {
+                expression.text.len() + expression.confined_by.as_ref().map_or(0, String::len)
+            }
+            _ => 0,
+        };
         let models = self.models.iter().map(|(labels, tracked)| label_bytes(labels) + tracked.model.bytes());
         query + models.sum::<usize>() + self.outlook.bytes()
     }
@@ -362,9 +370,7 @@ impl Track {
         let (mut series, mut missing) = (Vec::new(), None);
         if self.models.is_empty() {
             missing = Some(match self.query() {
-                Some(Query::Expression(text)) => {
-                    format!("there are no samples of {}", text.chars().take(300).collect::<String>())
-                }
+                Some(Query::Expression(expression)) => no_samples(expression),
                 _ => "there are no samples of its pods".to_owned(),
             });
         }
@@ -417,4 +423,13 @@ impl Track {
         }
         is_new
     }
+}
+
+/// The reason where an expression has no samples.
+fn no_samples(Expression { text, confined_by }: &Expression) -> String {
+    let text = cut(text, MOST_SHOWN);
+    let confinement = confined_by.as_ref().map(|matcher| {
+        format!("; only series with {matcher} are read, unless the namespace has the label {SCOPE_LABEL}=cluster")
+    });
+    format!("there are no samples of {text}{}", confinement.unwrap_or_default())
 }

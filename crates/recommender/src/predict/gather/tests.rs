@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::predict::QueryScope;
 use crate::predict::outlook::Outlook;
-use crate::predict::query::Query;
+use crate::predict::query::{Expression, Query};
 use crate::predict::track::Span;
 
 const DAY: i64 = 86_400;
@@ -81,7 +81,7 @@ impl Drop for Open {
 
 /// A store in which a point of an expression with `slow` takes 50 s, one with `silent` has no answer, and all others are answered at once.
 async fn ask(question: Question, open: Open) -> Result<Found, Failure> {
-    let Query::Expression(text) = &question.query else { panic!("{question:?}") };
+    let Query::Expression(Expression { text, .. }) = &question.query else { panic!("{question:?}") };
     let points = (question.span.last - question.span.first) / i64::from(question.span.step) + 1;
     let lasts = match text.as_str() {
         text if text.contains("slow") => Duration::from_secs(50) * u32::try_from(points).expect("a few"),

@@ -21,6 +21,23 @@ fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
 }
 
 #[test]
+fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
+    let mut stage = Stage::new(own(), START);
+    let metric = stage.job.metrics.first().cloned().expect("a metric");
+    let expression = Expression {
+        text: r#"sum(load{namespace="shop"})"#.to_owned(),
+        confined_by: Some(r#"namespace="shop""#.to_owned()),
+    };
+    let metric = MetricJob { query: Ok(Query::Expression(expression)), ..metric };
+    stage.track = Track::new("u-1", metric, WINDOW, PACE, at(START));
+    stage.read(START, i64::MAX);
+    stage.write(START).expect("a first status");
+    let expected = "not all metric predicted: resource.cpu: there are no samples of sum(load{namespace=\"shop\"}); only series with \
+                    namespace=\"shop\" are read, unless the namespace has the label plimsoll.dev/prediction-query-scope=cluster";
+    stage.check((false, expected));
+}
+
+#[test]
 fn a_status_is_written_when_it_no_longer_holds_and_not_before() {
     let mut now = START + 10 * DAY;
     let mut stage = Stage::new(Method::Own { step_seconds: 300, quantile: Quantile::P90 }, now);
