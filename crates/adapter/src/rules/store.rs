@@ -166,7 +166,8 @@ impl Store {
 
 /// The text of an error says neither where the store is nor what it answered; that is in the log.
 fn public(error: &PrometheusError) -> Failure {
-    Failure { why: error.to_string(), is_timeout: matches!(error, PrometheusError::Timeout(_)) }
+    // Expressions are made of an administrator's rules, not by callers.
+    Failure { why: error.text_for_others(), is_timeout: matches!(error, PrometheusError::Timeout(_)) }
 }
 
 #[cfg(test)]
@@ -228,6 +229,8 @@ mod tests {
         let error = PrometheusError::Unreachable("tcp 10.1.2.3:9090".into());
         assert_eq!(public(&error).why, "Prometheus cannot be reached");
         let error = PrometheusError::Refused { code: 400, message: "parse error near x".into() };
+        assert_eq!(public(&error).why, "Prometheus refuses the query: HTTP status 400");
+        let error = PrometheusError::BadQuery { code: 400, message: "parse error near x".to_owned() };
         assert_eq!(public(&error).why, "Prometheus refuses the query: HTTP status 400");
     }
 }

@@ -9,6 +9,16 @@ use serde::de::IgnoredAny;
 
 use super::error::PrometheusError;
 
+/// The most characters that are kept of the message of an error.
+const MAX_MESSAGE: usize = 200;
+/// Messages of Prometheus' engine about series that an expression does not combine. Other errors of this type may be of storage behind the engine, and
+/// have addresses of it.
+const EXECUTION_FAULTS: &[&str] = &[
+    "found duplicate series for the match group",
+    "multiple matches for labels",
+    "vector cannot contain metrics with the same labelset",
+];
+
 /// A series with its labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labelled {
@@ -39,11 +49,11 @@ struct Found {
     values: Vec<(f64, String)>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Refusal {
-    #[serde(default)]
     error: String,
+    error_type: String,
 }
 
 /// The series of a range query.
@@ -61,13 +71,26 @@ pub(super) fn label_values(body: &[u8]) -> Result<Vec<String>, PrometheusError> 
     data(body)
 }
 
-/// What an answer that is an error says, in short.
-pub(super) fn refusal(body: &[u8]) -> String {
-    let said = match serde_json::from_slice::<Refusal>(body) {
-        Ok(Refusal { error }) if !error.is_empty() => error,
-        _ => String::from_utf8_lossy(body).trim().to_owned(),
+/// The error that an answer is, with its message in short.
+pub(super) fn refusal(code: u16, body: &[u8]) -> PrometheusError {
+    let Refusal { error, error_type } = serde_json::from_slice(body).unwrap_or_default();
+    let said = if error.is_empty() { String::from_utf8_lossy(body).trim().to_owned() } else { error };
+    let message: String =
+        said.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(MAX_MESSAGE).collect();
+    let is_parse_error = message.contains("parse error");
+    let refused = PrometheusError::Refused { code, message: message.clone().into() };
+    let is_of_expression = match error_type.as_str() {
+        "bad_data" => is_parse_error || refused.excess().is_none(),
+        "execution" => EXECUTION_FAULTS.iter().any(|fault| message.starts_with(fault)),
+        _ => false,
     };
-    said.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(200).collect()
+    let is_bad_query = matches!(code, 400 | 422) && is_of_expression;
+    if is_bad_query && !names_connection(&message) { PrometheusError::BadQuery { code, message } } else { refused }
+}
+
+/// Whether a message may be about the way to the store or behind it.
+fn names_connection(message: &str) -> bool {
+    ["://", "dial ", "lookup ", "rpc error"].iter().any(|word| message.contains(word))
 }
 
 pub(super) fn data<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<D, PrometheusError> {
@@ -114,13 +137,49 @@ mod tests {
         assert_eq!(label_values(LABEL_VALUES).expect("a list"), ["container_cpu_usage_seconds_total"]);
     }
 
+    fn check_refusal(code: u16, body: &[u8], is_bad_query: bool, expected: &str) {
+        let (found, message) = match refusal(code, body) {
+            PrometheusError::BadQuery { code, message } => ((code, true), message),
+            PrometheusError::Refused { code, message } => ((code, false), message.to_string()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((found, message.as_str()), ((code, is_bad_query), expected));
+    }
+
     #[test]
     fn refusals_say_why_in_short() {
         let expected = "query processing would load too many samples into memory in query execution";
-        assert_eq!(refusal(TOO_MANY_SAMPLES), expected);
-        assert_eq!(refusal(b"<html>\nno"), "<html> no");
-        assert_eq!(refusal(&[b'x'; 5000]).len(), 200);
-        assert_eq!(refusal(br#"{"error": ""}"#), r#"{"error": ""}"#);
+        check_refusal(422, TOO_MANY_SAMPLES, false, expected);
+        check_refusal(502, b"<html>\nno", false, "<html> no");
+        check_refusal(400, &[b'x'; 5000], false, &"x".repeat(200));
+        check_refusal(400, br#"{"error": ""}"#, false, r#"{"error": ""}"#);
+    }
+
+    #[test]
+    fn only_a_fault_of_the_expression_is_a_bad_query() {
+        let parse = r#"invalid parameter "query": 1:5: parse error: unexpected identifier "limits""#;
+        let long = format!("{parse}{}", "x".repeat(5000));
+        let short: String = long.chars().take(200).collect();
+        let many = r#"found duplicate series for the match group {pod="a"} on the right hand-side of the operation"#;
+        let store =
+            "expanding series: rpc error: code = Unavailable: dial tcp 10.1.2.3:10901: connect: connection refused";
+        let points = "exceeded maximum resolution of 11,000 points per timeseries";
+        for (code, kind, message, is_bad_query) in [
+            (400, "bad_data", parse, true),
+            (422, "bad_data", parse, true),
+            (422, "execution", many, true),
+            (400, "bad_data", points, false),
+            (422, "execution", store, false),
+            (400, "bad_data", "Get \"http://prometheus-0:9090\": parse error", false),
+            (401, "bad_data", parse, false),
+            (400, "", parse, false),
+            (503, "unavailable", "service unavailable", false),
+        ] {
+            let body = serde_json::json!({"status": "error", "errorType": kind, "error": message}).to_string();
+            check_refusal(code, body.as_bytes(), is_bad_query, message);
+        }
+        let body = serde_json::json!({"errorType": "bad_data", "error": long}).to_string();
+        check_refusal(400, body.as_bytes(), true, &short);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Why a store of history gave nothing.
 //!
-//! The text of an error is for everyone: it goes into conditions and events of objects, and to callers of the adapter. What only administrators may
-//! see is its source, and [`with_causes`](crate::causes::with_causes) gives both, for the log.
+//! The text of an error is for everyone: it goes into conditions and events of objects. It has nothing of an answer, except for an expression that is
+//! wrong ([`BadQuery`](PrometheusError::BadQuery)): there the message of Prometheus is for the author of the expression. What only administrators may
+//! see is the source of an error, and [`with_causes`](crate::causes::with_causes) gives both, for the log.
 
 use std::time::Duration;
 
@@ -35,13 +36,21 @@ pub enum PrometheusError {
     #[error("Prometheus did not answer within {0:?}")]
     Timeout(Duration),
     /// It answered with an error.
-    #[error("Prometheus refuses the query: HTTP status {code}")]
+    #[error("{}", refused(*.code))]
     Refused {
         /// The HTTP status.
         code: u16,
         /// The message of the answer, in short.
         #[source]
         message: Detail,
+    },
+    /// The expression is wrong: it does not parse, or its series do not fit each other.
+    #[error("Prometheus refuses the expression: {message}")]
+    BadQuery {
+        /// The HTTP status.
+        code: u16,
+        /// The message of Prometheus' parser or engine, in short.
+        message: String,
     },
     /// The answer is longer than it may be.
     #[error("Prometheus' answer is longer than {0} bytes")]
@@ -57,6 +66,10 @@ pub enum PrometheusError {
     },
 }
 
+fn refused(code: u16) -> String {
+    format!("Prometheus refuses the query: HTTP status {code}")
+}
+
 /// The bound that an answer exceeds. Asking for less at once may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
@@ -67,6 +80,14 @@ pub enum Excess {
 }
 
 impl PrometheusError {
+    /// The text for those who did not write the expression. It has no message of Prometheus.
+    pub fn text_for_others(&self) -> String {
+        match self {
+            Self::BadQuery { code, .. } => refused(*code),
+            error => error.to_string(),
+        }
+    }
+
     /// The bound that the answer exceeds, if that is the error.
     pub fn excess(&self) -> Option<Excess> {
         match self {
@@ -82,7 +103,11 @@ impl PrometheusError {
                 }
                 _ => None,
             },
-            Self::SetUp(_) | Self::Unreachable(_) | Self::Malformed(_) | Self::NoSeries { .. } => None,
+            Self::SetUp(_)
+            | Self::Unreachable(_)
+            | Self::BadQuery { .. }
+            | Self::Malformed(_)
+            | Self::NoSeries { .. } => None,
         }
     }
 }
@@ -112,6 +137,14 @@ mod tests {
         let refused = PrometheusError::Refused { code: 502, message: detail() };
         check_text(&refused, "Prometheus refuses the query: HTTP status 502");
         check_text(&PrometheusError::Malformed(detail()), "Prometheus' answer cannot be read");
+    }
+
+    #[test]
+    fn only_the_author_of_an_expression_sees_what_is_wrong_with_it() {
+        let error = PrometheusError::BadQuery { code: 400, message: "1:5: parse error".to_owned() };
+        assert_eq!(error.to_string(), "Prometheus refuses the expression: 1:5: parse error");
+        assert_eq!(error.text_for_others(), "Prometheus refuses the query: HTTP status 400");
+        assert_eq!(error.excess(), None);
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Prometheus {
         let answer = answer.unwrap_or(Err(PrometheusError::Timeout(patience)));
         let code = match &answer {
             Ok(_) => Some(StatusCode::OK.as_u16()),
-            Err(PrometheusError::Refused { code, .. }) => Some(*code),
+            Err(PrometheusError::Refused { code, .. } | PrometheusError::BadQuery { code, .. }) => Some(*code),
             Err(_) => None,
         };
         (self.observer)(Exchange { code, duration: started.elapsed() });
@@ -153,7 +153,7 @@ impl Prometheus {
         if head.status.is_success() {
             return Ok(body.into());
         }
-        Err(PrometheusError::Refused { code: head.status.as_u16(), message: answer::refusal(&body).into() })
+        Err(answer::refusal(head.status.as_u16(), &body))
     }
 }
 

@@ -13,6 +13,7 @@ use super::Question;
 use crate::history::Settings;
 use crate::metrics::Metrics;
 use crate::predict::query::Query;
+use crate::predict::text::cut;
 use crate::predict::track::{Found, Span};
 
 /// Seconds that a connection is used: tokens and certificates are read for each, and others take their place.
@@ -104,10 +105,13 @@ impl Store {
         }
         let mut found = Found::new();
         let read = read.map_err(|error| {
-            let query: String = text.chars().take(LOGGED_QUERY).collect();
-            let details = format!("{}; query: {query}", with_causes(&error));
+            let details = format!("{}; query: {}", with_causes(&error), cut(&text, LOGGED_QUERY));
             tracing::debug!(details, namespace = question.namespace, "cannot read the history of a predicted metric");
-            Failure { details, ..Failure::from(error) }
+            let why = match query {
+                Query::Expression(_) => error.to_string(),
+                Query::Workload { .. } => error.text_for_others(),
+            };
+            Failure { why, details, ..Failure::from(error) }
         })?;
         for one in read {
             let samples = one.series.points().iter().map(|(at, value)| (at.as_second(), *value));
@@ -160,7 +164,7 @@ impl Store {
             // Asking a metric for less does not help.
             Err(error) => {
                 tracing::warn!(error = with_causes(&error), "cannot find the names of usage in Prometheus");
-                (Err(Failure::refused(error.to_string())), FAILURE_LASTS)
+                (Err(Failure::refused(error.text_for_others())), FAILURE_LASTS)
             }
         }
     }
@@ -178,6 +182,7 @@ mod tests {
     use std::sync::Mutex as StdMutex;
 
     use prometheus::Registry;
+    use serde_json::json;
     use sources::prometheus::{Connection, PodLabelSettings, UsageSettings};
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
     use tokio::net::{TcpListener, TcpStream};
@@ -185,7 +190,42 @@ mod tests {
     use super::*;
     use crate::predict::gather::objects::MetricKey;
     use crate::predict::pods::PodNames;
-    use crate::predict::query::Resource;
+    use crate::predict::query::{Expression, Resource};
+
+    /// A store that refuses all queries in this way.
+    async fn refusing(code: u16, body: serde_json::Value) -> Store {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let store = store(format!("http://{}", listener.local_addr().expect("an address")));
+        let body = body.to_string();
+        let answer =
+            format!("HTTP/1.1 {code} Refused\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let mut stream = BufReader::new(stream);
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).await.unwrap_or_default() > 0 {}
+                stream.write_all(answer.as_bytes()).await.expect("it is read");
+            }
+        });
+        store
+    }
+
+    #[tokio::test]
+    async fn a_fault_of_the_expression_is_said_to_its_author_and_no_other_error_is() {
+        let message = r#"invalid parameter "query": 1:5: parse error: unexpected end of input"#;
+        let refused = "Prometheus refuses the query: HTTP status 400";
+        let author = format!("Prometheus refuses the expression: {message}");
+        let expression = || Query::Expression(Expression { text: "sum(".to_owned(), confined_by: None });
+        for (kind, query, expected) in [
+            ("bad_data", expression(), author.as_str()),
+            ("bad_data", question().query, refused),
+            ("execution", expression(), refused),
+        ] {
+            let store = refusing(400, json!({"status": "error", "errorType": kind, "error": message})).await;
+            let failure = store.ask(Question { query, ..question() }).await.expect_err("it is refused");
+            assert_eq!(failure.why, expected, "{kind}");
+        }
+    }
 
     /// Answers requests of one connection, as a store that has all series.
     async fn answer(stream: TcpStream, paths: Arc<StdMutex<Vec<String>>>) {
