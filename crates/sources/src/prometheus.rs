@@ -47,6 +47,8 @@ use window::Pieces;
 
 /// The most bytes of the answer to an expression. Ten series of 2000 points have half of that.
 const MAX_EXPRESSION_BYTES: usize = 2 << 20;
+/// The most series of the answer to an expression. As many fit in its bytes with the fewest points that are asked for.
+const MAX_EXPRESSION_SERIES: usize = 1000;
 /// How often a piece is halved because its answer took too long. Each attempt costs the store as much as the query may take.
 const MAX_TIMEOUTS: usize = 2;
 
@@ -128,7 +130,7 @@ impl Prometheus {
     /// Reads the series of any expression, in one question. The caller divides a long range into windows, and asks for less after an
     /// [`Excess`](PrometheusError::excess).
     pub async fn read_expression(&self, expression: &str, window: Window) -> Result<Vec<Labelled>, PrometheusError> {
-        self.query_range(expression, window, MAX_EXPRESSION_BYTES).await
+        self.query_range::<MAX_EXPRESSION_SERIES>(expression, window, MAX_EXPRESSION_BYTES).await
     }
 
     async fn first_usage(
@@ -153,7 +155,7 @@ impl Prometheus {
         let mut pieces = Pieces::of(window);
         let mut timeouts = 0;
         while let Some(piece) = pieces.next() {
-            match self.query_range(query, piece, MAX_BYTES).await {
+            match self.query_range::<{ usize::MAX }>(query, piece, MAX_BYTES).await {
                 Ok(found) => {
                     pieces.done(piece);
                     take(found);

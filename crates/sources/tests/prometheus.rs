@@ -168,6 +168,17 @@ async fn an_expression_is_one_question_with_a_short_answer() {
 }
 
 #[tokio::test]
+async fn an_expression_with_many_short_series_is_refused() {
+    let one = r#"{"metric":{"a":"1"},"values":[[0,"1"]]},"#.repeat(47_000);
+    let body: &'static str =
+        format!(r#"{{"data":{{"resultType":"matrix","result":[{}]}}}}"#, one.trim_end_matches(',')).leak();
+    let store = Store { most_points: 0.0, refusal: (StatusCode::OK, body), ..Store::new("up") };
+    let (client, _) = connect(store.serve().await, Credentials::None).await;
+    let error = client.read_expression("up", window()).await.expect_err("too many");
+    assert!(matches!(error, PrometheusError::TooManySeries(1000)), "{error}");
+}
+
+#[tokio::test]
 async fn the_names_that_a_store_uses_are_found_out() {
     let detect = async |has| {
         let (client, _) = connect(Store::new(has).serve().await, Credentials::None).await;

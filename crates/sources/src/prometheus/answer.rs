@@ -1,11 +1,12 @@
 //! What an answer of Prometheus' HTTP API says. Values that are not finite or below zero are no usage and are passed over.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 use model::Series;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::error::PrometheusError;
 
@@ -35,11 +36,47 @@ struct Answer<D> {
 
 #[derive(Deserialize)]
 #[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
-enum Data {
-    Matrix(Vec<Found>),
+enum Data<const MAX_SERIES: usize> {
+    Matrix(Matrix<MAX_SERIES>),
     Vector(IgnoredAny),
     Scalar(IgnoredAny),
     String(IgnoredAny),
+}
+
+/// The first series of a matrix, and whether it has more. The rest is passed over while it is read: a short series takes some twenty times as
+/// much memory as its text.
+struct Matrix<const MAX_SERIES: usize> {
+    series: Vec<Labelled>,
+    has_more: bool,
+}
+
+impl<'de, const MAX_SERIES: usize> Deserialize<'de> for Matrix<MAX_SERIES> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect<const MAX_SERIES: usize>;
+
+        impl<'de, const MAX_SERIES: usize> Visitor<'de> for Collect<MAX_SERIES> {
+            type Value = Matrix<MAX_SERIES>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of series")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut found: A) -> Result<Self::Value, A::Error> {
+                let mut series = Vec::new();
+                while series.len() < MAX_SERIES {
+                    let Some(one) = found.next_element()? else { return Ok(Matrix { series, has_more: false }) };
+                    series.push(labelled(one));
+                }
+                let mut has_more = false;
+                while found.next_element::<IgnoredAny>()?.is_some() {
+                    has_more = true;
+                }
+                Ok(Matrix { series, has_more })
+            }
+        }
+
+        deserializer.deserialize_seq(Collect)
+    }
 }
 
 #[derive(Deserialize)]
@@ -56,10 +93,11 @@ struct Refusal {
     error_type: String,
 }
 
-/// The series of a range query.
-pub(super) fn series(body: &[u8]) -> Result<Vec<Labelled>, PrometheusError> {
-    match data(body)? {
-        Data::Matrix(found) => Ok(found.into_iter().map(labelled).collect()),
+/// The series of a range query, if there are no more than `MAX`.
+pub(super) fn series<const MAX: usize>(body: &[u8]) -> Result<Vec<Labelled>, PrometheusError> {
+    match data::<Data<MAX>>(body)? {
+        Data::Matrix(Matrix { has_more: true, .. }) => Err(PrometheusError::TooManySeries(MAX)),
+        Data::Matrix(Matrix { series, .. }) => Ok(series),
         Data::Vector(_) | Data::Scalar(_) | Data::String(_) => {
             Err(PrometheusError::Malformed("the result of a range is no matrix".into()))
         }
@@ -124,12 +162,27 @@ mod tests {
 
     #[test]
     fn a_matrix_has_a_series_per_set_of_labels() {
-        let found = series(MATRIX).expect("a matrix");
+        let found = series::<2>(MATRIX).expect("a matrix");
         let values: Vec<Vec<f64>> = found.iter().map(|found| found.series.values().collect()).collect();
         assert_eq!(values, [vec![0.25, 0.5], vec![]]);
         assert_eq!(found[0].labels["pod"], "web-1");
         let times: Vec<String> = found[0].series.timestamps().map(|at| at.to_string()).collect();
         assert_eq!(times, ["2026-01-01T00:00:00Z", "2026-01-01T02:00:00.781Z"]);
+    }
+
+    #[test]
+    fn no_more_series_are_kept_than_there_may_be() {
+        assert!(series::<2>(MATRIX).is_ok());
+        let error = series::<1>(MATRIX).expect_err("there are two");
+        assert_eq!(error.to_string(), "Prometheus' answer has more than 1 series; sum() makes them one");
+        let one = r#"{"metric":{"a":"1"},"values":[[0,"1"]]}"#;
+        let many =
+            format!(r#"{{"data":{{"resultType":"matrix","result":[{}{one}]}}}}"#, format!("{one},").repeat(46_999));
+        assert!(
+            many.len() < 2 << 20
+                && matches!(series::<1000>(many.as_bytes()), Err(PrometheusError::TooManySeries(1000)))
+        );
+        assert!(series::<1>(many.replace("}]}}", "}]").as_bytes()).is_err_and(|error| error.excess().is_none()));
     }
 
     #[test]
@@ -185,9 +238,9 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_refused() {
         for body in ["", "{}", "[]", r#"{"data": {}}"#, r#"{"data": {"resultType": "vector", "result": []}}"#] {
-            assert!(series(body.as_bytes()).is_err(), "{body}");
+            assert!(series::<9>(body.as_bytes()).is_err(), "{body}");
         }
         let strange = r#"{"data":{"resultType":"matrix","result":[{"metric":{},"values":[[1e300,"1"],[1,"x"]]}]}}"#;
-        assert!(series(strange.as_bytes()).expect("a matrix")[0].series.is_empty());
+        assert!(series::<9>(strange.as_bytes()).expect("a matrix")[0].series.is_empty());
     }
 }

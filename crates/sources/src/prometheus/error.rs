@@ -55,6 +55,9 @@ pub enum PrometheusError {
     /// The answer is longer than it may be.
     #[error("Prometheus' answer is longer than {0} bytes")]
     TooLong(usize),
+    /// The answer has more series than it may have.
+    #[error("Prometheus' answer has more than {0} series; sum() makes them one")]
+    TooManySeries(usize),
     /// The answer is not what the API promises.
     #[error("Prometheus' answer cannot be read")]
     Malformed(#[source] Detail),
@@ -75,7 +78,7 @@ fn refused(code: u16) -> String {
 pub enum Excess {
     /// It takes too long.
     Time,
-    /// It has too many samples or bytes.
+    /// It has too many samples, bytes or series.
     Size,
 }
 
@@ -92,7 +95,7 @@ impl PrometheusError {
     pub fn excess(&self) -> Option<Excess> {
         match self {
             Self::Timeout(_) => Some(Excess::Time),
-            Self::TooLong(_) => Some(Excess::Size),
+            Self::TooLong(_) | Self::TooManySeries(_) => Some(Excess::Size),
             Self::Refused { code, message: Detail(message) } => match code {
                 413 => Some(Excess::Size),
                 504 => Some(Excess::Time),

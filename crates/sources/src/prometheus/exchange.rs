@@ -66,8 +66,8 @@ impl Prometheus {
         Ok(Self { client, query_timeout: connection.query_timeout, always_post: connection.always_post, observer })
     }
 
-    /// The series of a query with a value per step, in at most `max_bytes`.
-    pub(super) async fn query_range(
+    /// The series of a query with a value per step: at most `MAX_SERIES`, in at most `max_bytes`.
+    pub(super) async fn query_range<const MAX_SERIES: usize>(
         &self,
         query: &str,
         window: Window,
@@ -79,7 +79,7 @@ impl Prometheus {
         let patience = self.patience();
         let question = Question { path: "query_range", parameters: &parameters, patience, max_bytes };
         let body = self.ask(question).await?;
-        parse(body, answer::series).await
+        parse(body, answer::series::<MAX_SERIES>).await
     }
 
     /// Whether a selector matches any series in a time. Only the index is asked, so this is cheap.
