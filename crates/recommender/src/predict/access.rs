@@ -9,9 +9,10 @@ use std::sync::Arc;
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use cluster::{View, Whole};
+use kube::ResourceExt as _;
 use sources::prometheus::{confine, matcher};
 
-use super::job::owner;
+use super::job::{Annotations, owner};
 use super::query::Expression;
 use crate::ehpa::is_by_rule;
 use crate::ehpa::rules::{Rules, Told};
@@ -70,18 +71,61 @@ impl QueryAccess {
         has_changed
     }
 
-    /// The access of one object.
-    pub(super) fn of<'a>(&'a self, view: &'a View, object: &'a Whole<TimeSeriesPrediction>) -> ObjectAccess<'a> {
-        let namespace = object.key.namespace.as_str();
-        let label = view.namespaces.get(namespace).and_then(|namespace| namespace.labels.get(SCOPE_LABEL));
-        ObjectAccess {
+    /// Everything that the metrics of an object depend on.
+    pub(super) fn inputs(&self, view: &View, object: &Arc<Whole<TimeSeriesPrediction>>) -> Inputs {
+        let namespace = view.namespaces.get(object.key.namespace.as_str());
+        let label = namespace.and_then(|namespace| namespace.labels.get(SCOPE_LABEL));
+        Inputs {
+            prediction: Arc::clone(object),
+            owner: owner(view, object).cloned(),
             // A value that names no scope allows nothing.
             scope: label.map_or(self.scope, |label| label.parse().unwrap_or_default()),
-            namespace_label: &self.namespace_label,
-            namespace,
-            owner: owner(view, object),
             rules: self.rules.as_ref().and_then(|rules| rules.borrow().clone()),
         }
+    }
+
+    /// The access of one object.
+    pub(super) fn of<'a>(&'a self, inputs: &'a Inputs) -> ObjectAccess<'a> {
+        ObjectAccess {
+            scope: inputs.scope,
+            namespace_label: &self.namespace_label,
+            namespace: &inputs.prediction.key.namespace,
+            owner: inputs.owner.as_deref().map(|owner| &owner.object),
+            rules: inputs.rules.clone(),
+        }
+    }
+}
+
+/// Everything that the metrics of one object depend on, besides flags. It shares the objects of the view.
+#[derive(Clone, Debug)]
+pub(super) struct Inputs {
+    pub(super) prediction: Arc<Whole<TimeSeriesPrediction>>,
+    /// The effective autoscaler that owns the object.
+    owner: Option<Arc<Whole<EffectiveHorizontalPodAutoscaler>>>,
+    scope: QueryScope,
+    rules: Option<Arc<Rules>>,
+}
+
+impl Inputs {
+    /// Whether nothing changed in between. A table keeps an object that is equal to the one before.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.prediction, &other.prediction)
+            && are_same(self.owner.as_ref(), other.owner.as_ref())
+            && self.scope == other.scope
+            && are_same(self.rules.as_ref(), other.rules.as_ref())
+    }
+
+    pub(super) fn annotations(&self) -> Annotations<'_> {
+        let owner = self.owner.as_deref().map(|owner| owner.object.annotations());
+        Annotations { own: self.prediction.object.annotations(), owner }
+    }
+}
+
+fn are_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        _ => false,
     }
 }
 
@@ -188,7 +232,8 @@ mod tests {
         ] {
             let (view, prediction) = view(label, "u-1");
             let access = access(flag);
-            let access = access.of(&view, &prediction);
+            let inputs = access.inputs(&view, &Arc::new(prediction));
+            let access = access.of(&inputs);
             assert_eq!(access.scope, expected, "{flag:?} {label:?}");
             let confined = if expected == Cluster { "sum(up)" } else { r#"sum(up{namespace="shop"})"# };
             let confined_by = (expected == Namespace).then(|| r#"namespace="shop""#.to_owned());
@@ -197,7 +242,7 @@ mod tests {
             assert_eq!(access.nodes().is_ok(), expected == Cluster);
         }
         let elsewhere = View::default();
-        assert_eq!(access(Namespace).of(&elsewhere, &view(None, "").1).scope, Namespace);
+        assert_eq!(access(Namespace).inputs(&elsewhere, &Arc::new(view(None, "").1)).scope, Namespace);
     }
 
     #[test]
@@ -215,7 +260,8 @@ mod tests {
             let (view, prediction) = view(None, owner);
             let (_tell, told) = watch::channel(Some(Arc::new(Rules::read(RULES, &[]))));
             let access = QueryAccess { rules: Some(told), ..access(QueryScope::Namespace) };
-            let found = access.of(&view, &prediction).expression(identifier, expression.to_owned());
+            let inputs = access.inputs(&view, &Arc::new(prediction));
+            let found = access.of(&inputs).expression(identifier, expression.to_owned());
             let found = found.map(|expression| expression.text);
             assert_eq!(found.as_deref() == Ok(expression), is_by_rule, "{owner} {identifier} {expression}: {found:?}");
             assert!(is_by_rule || found.is_ok_and(|found| found.contains(r#"namespace="shop""#)), "{expression}");

@@ -156,7 +156,9 @@ impl Collector {
     fn tick(&mut self, now: Timestamp) {
         let changed = (self.objects.access.has_changed() | self.horizontal.has_changed().unwrap_or(false)) && {
             let view = self.horizontal.borrow_and_update();
-            self.objects.sync(&view, now)
+            let synced = self.objects.sync(&view, now);
+            tracing::debug!(derived = synced.derived, "looked at predictions that changed");
+            synced.is_changed
         };
         if let Some(rounds) = &mut self.rounds {
             rounds.hear(&mut self.objects, &self.metrics, now);

@@ -5,6 +5,7 @@
 //! the object, and from the effective autoscaler that owns it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::effective_hpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::{Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction};
@@ -150,7 +151,7 @@ pub(crate) struct Annotations<'a> {
 impl<'a> Annotations<'a> {
     /// Those of an object that is seen.
     pub(crate) fn of(view: &'a View, whole: &'a Whole<TimeSeriesPrediction>) -> Self {
-        let owner = owner(view, whole).map(EffectiveHorizontalPodAutoscaler::annotations);
+        let owner = owner(view, whole).map(|owner| owner.object.annotations());
         Self { own: whole.object.annotations(), owner }
     }
 
@@ -169,10 +170,10 @@ impl<'a> Annotations<'a> {
 pub(super) fn owner<'a>(
     view: &'a View,
     whole: &Whole<TimeSeriesPrediction>,
-) -> Option<&'a EffectiveHorizontalPodAutoscaler> {
+) -> Option<&'a Arc<Whole<EffectiveHorizontalPodAutoscaler>>> {
     let owner = whole.object.owner_references().iter().find(|owner| owner.controller == Some(true))?;
     let there = view.effective_autoscalers.get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
-    (there.object.uid().as_ref() == Some(&owner.uid)).then_some(&there.object)
+    (there.object.uid().as_ref() == Some(&owner.uid)).then_some(there)
 }
 
 impl Job {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::prediction::TimeSeriesPrediction;
 use cluster::{ObjectKey, View, Whole};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -12,8 +11,8 @@ use kube::ResourceExt as _;
 use super::limits::MemoryLimits;
 use super::shares::Shares;
 use super::store::Failure;
-use crate::predict::access::QueryAccess;
-use crate::predict::job::{Annotations, Job, MetricJob};
+use crate::predict::access::{Inputs, QueryAccess};
+use crate::predict::job::{Job, MetricJob};
 use crate::predict::outlook::Outlook;
 use crate::predict::query::Query;
 use crate::predict::track::{Found, Pace, Part, Span, Track};
@@ -34,7 +33,18 @@ pub(super) struct Objects {
     fitted: String,
 }
 
+/// What a look at the objects found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Synced {
+    /// Whether objects came, went or changed, or are known for the first time.
+    pub(super) is_changed: bool,
+    /// The number of objects whose metrics were derived.
+    pub(super) derived: usize,
+}
+
 struct Object {
+    /// The inputs that the metrics were derived from.
+    inputs: Inputs,
     job: Arc<Job>,
     /// When the object was made, in seconds since 1970.
     created: i64,
@@ -96,47 +106,59 @@ impl Objects {
         }
     }
 
-    /// Takes up which objects there are; gives whether any came, went or changed, or whether it is known for the first time.
-    pub(super) fn sync(&mut self, view: &View, now: Timestamp) -> bool {
+    /// Takes up which objects there are. The metrics of those are derived that changed, or something that they depend on.
+    pub(super) fn sync(&mut self, view: &View, now: Timestamp) -> Synced {
         if !self.access.is_known() {
-            return false;
+            return Synced::default();
         }
         let mut before = std::mem::take(&mut self.known);
-        let mut changed = !std::mem::replace(&mut self.is_synced, true);
-        for whole in view.predictions.iter() {
-            let Some(job) = self.job(view, whole) else { continue };
-            let old = before.remove(&job.uid);
+        let mut synced = Synced { is_changed: !std::mem::replace(&mut self.is_synced, true), derived: 0 };
+        for prediction in view.predictions.iter() {
+            let inputs = self.access.inputs(view, prediction);
+            let Some(uid) = self.uid(&inputs) else { continue };
+            let (uid, old) =
+                before.remove_entry(uid).map_or_else(|| (uid.to_owned(), None), |(uid, old)| (uid, Some(old)));
             let object = match old {
-                Some(old) if *old.job == job => old,
+                Some(old) if old.inputs.is_same(&inputs) => old,
                 old => {
-                    changed = true;
-                    let created = whole.object.creation_timestamp().map_or(0, |created| created.0.as_second());
-                    self.object(job, created, old, now)
+                    synced.derived += 1;
+                    let job = self.job(&uid, &inputs);
+                    match old {
+                        Some(old) if *old.job == job => Object { inputs, ..old },
+                        old => {
+                            synced.is_changed = true;
+                            self.object(job, inputs, old, now)
+                        }
+                    }
                 }
             };
-            self.known.insert(object.job.uid.clone(), object);
+            self.known.insert(uid, object);
         }
-        changed || !before.is_empty()
+        synced.is_changed |= !before.is_empty();
+        synced
     }
 
-    fn job(&self, view: &View, whole: &Whole<TimeSeriesPrediction>) -> Option<Job> {
-        let object = &whole.object;
-        let uid = object.uid().filter(|uid| !uid.is_empty())?;
-        let annotations = Annotations::of(view, whole);
-        let is_ours = annotations.recommender() == self.recommender && object.metadata.deletion_timestamp.is_none();
-        if !is_ours {
-            return None;
-        }
-        let mut job = Job::new(whole.key.clone(), object, annotations, &self.access.of(view, whole));
-        job.uid = uid;
+    /// The unique identifier of an object that this recommender forecasts.
+    fn uid<'a>(&self, inputs: &'a Inputs) -> Option<&'a str> {
+        let metadata = &inputs.prediction.object.metadata;
+        let is_ours = metadata.deletion_timestamp.is_none() && inputs.annotations().recommender() == self.recommender;
+        metadata.uid.as_deref().filter(|uid| is_ours && !uid.is_empty())
+    }
+
+    fn job(&self, uid: &str, inputs: &Inputs) -> Job {
+        let Whole { key, object } = &*inputs.prediction;
+        let mut job = Job::new(key.clone(), object, inputs.annotations(), &self.access.of(inputs));
+        uid.clone_into(&mut job.uid);
         if !self.has_store {
             job.metrics.iter_mut().for_each(needs_store);
         }
-        Some(job)
+        job
     }
 
     /// An object with what is known of its metrics already.
-    fn object(&mut self, job: Job, created: i64, old: Option<Object>, now: Timestamp) -> Object {
+    fn object(&mut self, job: Job, inputs: Inputs, old: Option<Object>, now: Timestamp) -> Object {
+        let created = inputs.prediction.object.creation_timestamp();
+        let created = created.map_or(0, |created| created.0.as_second());
         let mut known = old.map(|old| old.metrics).unwrap_or_default();
         let window = job.window_seconds;
         let metrics = job.metrics.iter().map(|metric| {
@@ -148,7 +170,7 @@ impl Objects {
                 Pipeline { number: self.next_number, track, asked: None }
             })
         });
-        Object { metrics: metrics.collect(), created, job: Arc::new(job), is_new: true }
+        Object { metrics: metrics.collect(), created, job: Arc::new(job), inputs, is_new: true }
     }
 
     pub(super) fn has(&self, uid: &str) -> bool {

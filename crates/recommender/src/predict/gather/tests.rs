@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::condition::Holds;
-use cluster::{ObjectKey, Whole};
+use cluster::{Namespace, ObjectKey, Whole};
 use prometheus::Registry;
 use serde_json::{Value, json};
 use sources::prometheus::Excess;
 use tokio::time::{sleep, timeout};
 
+use super::objects::Synced;
 use super::*;
+use crate::ehpa::rules::Rules;
 use crate::predict::QueryScope;
 use crate::predict::outlook::Outlook;
 use crate::predict::query::{Expression, Query};
@@ -232,6 +234,47 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
         let expected = HistoryChange { prediction, metric: "m-0".to_owned(), failure };
         assert_eq!(change, is_change.then_some(expected), "{number}");
     }
+}
+
+/// Checks what a look at the objects of a view finds.
+fn check_sync(objects: &mut Objects, view: &View, is_changed: bool, derived: usize) {
+    let now = Timestamp::from_second(START).expect("in range");
+    assert_eq!(objects.sync(view, now), Synced { is_changed, derived });
+}
+
+#[test]
+fn a_change_of_one_object_costs_one_object() {
+    let (tell, told) = watch::channel(Some(Arc::new(Rules::default())));
+    let access = QueryAccess { scope: QueryScope::Namespace, rules: Some(told), ..access() };
+    let mut objects = Objects::new("default".to_owned(), PACE, LIMITS, true, access);
+    let mut view = View::default();
+    let object =
+        |namespace: &str, name: &str, count| prediction(namespace, name, CREATED, &expressions("quick", count));
+    let all = [object("shop", "a", 1), object("shop", "b", 1), object("bank", "c", 1)];
+    view.predictions.reset(all.iter().cloned().map(Arc::new).collect());
+    check_sync(&mut objects, &view, true, 3);
+    view.predictions.reset(all.iter().cloned().map(Arc::new).collect());
+    check_sync(&mut objects, &view, false, 0);
+
+    let mut written = all[0].clone();
+    written.object.status = Some(api::prediction::TimeSeriesPredictionStatus::default());
+    view.predictions.apply(Arc::new(written));
+    check_sync(&mut objects, &view, false, 1);
+    view.predictions.apply(Arc::new(object("shop", "b", 2)));
+    check_sync(&mut objects, &view, true, 1);
+    let mut other = object("bank", "c", 1);
+    other.object.metadata.annotations = Some([("plimsoll.dev/recommender".to_owned(), "other".to_owned())].into());
+    view.predictions.apply(Arc::new(other));
+    check_sync(&mut objects, &view, true, 0);
+
+    let labels =
+        std::collections::BTreeMap::from([("plimsoll.dev/prediction-query-scope".to_owned(), "cluster".to_owned())]);
+    let annotations = std::collections::BTreeMap::new();
+    view.namespaces.apply(Arc::new(Namespace { name: "shop".to_owned(), labels: labels.into(), annotations }));
+    check_sync(&mut objects, &view, true, 2);
+    tell.send_replace(Some(Arc::new(Rules::default())));
+    check_sync(&mut objects, &view, false, 2);
+    check_sync(&mut objects, &view, false, 0);
 }
 
 #[test]
