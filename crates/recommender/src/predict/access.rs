@@ -12,7 +12,7 @@ use cluster::{View, Whole};
 use kube::ResourceExt as _;
 use sources::prometheus::{confine, matcher};
 
-use super::job::{Annotations, owner};
+use super::job::{Annotations, MetricJob, metric_job, owner};
 use super::query::Expression;
 use crate::ehpa::is_by_rule;
 use crate::ehpa::rules::{Rules, Told};
@@ -113,6 +113,13 @@ impl Inputs {
             && are_same(self.owner.as_ref(), other.owner.as_ref())
             && self.scope == other.scope
             && are_same(self.rules.as_ref(), other.rules.as_ref())
+    }
+
+    /// The metric at this place of the object.
+    pub(super) fn metric(&self, place: usize, access: &QueryAccess) -> Option<MetricJob> {
+        let object = &self.prediction.object;
+        let metric = object.spec.prediction_metrics.get(place)?;
+        Some(metric_job(object, metric, self.annotations(), &access.of(self)))
     }
 
     pub(super) fn annotations(&self) -> Annotations<'_> {

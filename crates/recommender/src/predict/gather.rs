@@ -4,11 +4,12 @@
 //! namespaces, so that what one tenant asks delays no other. A question ends when its object goes. Nothing waits until all metrics are
 //! read. What takes long to make of a history is made elsewhere.
 //!
-//! * `objects`: the objects and the state of their metrics; `shares`: which namespace asks next; `limits`: memory.
+//! * `objects`: the objects and the state of their metrics; `pipeline`: one metric; `shares`: which namespace asks next; `limits`: memory.
 //! * `store`: the connection to Prometheus.
 
 mod limits;
 mod objects;
+mod pipeline;
 mod shares;
 mod store;
 #[cfg(test)]
@@ -156,15 +157,15 @@ impl Collector {
     fn tick(&mut self, now: Timestamp) {
         let changed = (self.objects.access.has_changed() | self.horizontal.has_changed().unwrap_or(false)) && {
             let view = self.horizontal.borrow_and_update();
-            let synced = self.objects.sync(&view, now);
+            let synced = self.objects.sync(&view);
             tracing::debug!(derived = synced.derived, "looked at predictions that changed");
             synced.is_changed
         };
+        let refused = self.objects.limit(now);
         if let Some(rounds) = &mut self.rounds {
             rounds.hear(&mut self.objects, &self.metrics, now);
         }
         self.fit(now);
-        let refused = self.objects.limit(now);
         self.cancel(now);
         self.shares.forget(now.as_second());
         let news = self.objects.news();

@@ -38,15 +38,14 @@ const MOST_TEXT: usize = 500;
 /// The longest name of an object in Kubernetes.
 const MOST_NAME: usize = 253;
 
-/// An object as it is forecast.
-#[derive(Clone, Debug, PartialEq)]
+/// An object that is forecast.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) key: ObjectKey,
     pub(crate) uid: String,
     pub(crate) generation: i64,
     /// How far ahead is looked.
     pub(crate) window_seconds: u32,
-    pub(crate) metrics: Vec<MetricJob>,
 }
 
 /// One metric.
@@ -58,6 +57,19 @@ pub(crate) struct MetricJob {
     pub(crate) method: Method,
     /// What the user should know of the method.
     pub(crate) note: Option<String>,
+}
+
+impl MetricJob {
+    /// The memory that its texts take.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let query = self.query.as_ref().map_or_else(String::len, Query::text_bytes);
+        self.identifier.len() + query + self.note.as_ref().map_or(0, String::len)
+    }
+
+    /// The memory that it usually takes once its history is read. One without a query has no history, but says why.
+    pub(crate) fn usual_bytes(&self) -> usize {
+        self.query.as_ref().map_or_else(|_| 2 * self.text_bytes(), |_| self.method.usual_bytes())
+    }
 }
 
 /// How a metric is forecast.
@@ -119,8 +131,7 @@ impl Method {
         }
     }
 
-    /// The memory that one series usually takes once its history is read.
-    pub(crate) fn usual_bytes(&self) -> usize {
+    fn usual_bytes(&self) -> usize {
         match self {
             Self::Own { .. } => 100 << 10,
             Self::Dsp { .. } => {
@@ -177,32 +188,18 @@ pub(super) fn owner<'a>(
 }
 
 impl Job {
-    pub(super) fn new(
-        key: ObjectKey,
-        object: &TimeSeriesPrediction,
-        annotations: Annotations<'_>,
-        access: &ObjectAccess<'_>,
-    ) -> Self {
-        let (wanted, window) = (object.spec.prediction_window_seconds, object.spec.effective_window_seconds());
-        let metrics = object.spec.prediction_metrics.iter().map(|metric| {
-            let mut job = metric_job(object, metric, annotations, access);
-            if window < wanted {
-                let cut = "predictionWindowSeconds is more than a week, which is what is forecast";
-                job.note = Some(job.note.map_or(cut.to_owned(), |note| format!("{note}; {cut}")));
-            }
-            job
-        });
+    pub(super) fn new(key: ObjectKey, object: &TimeSeriesPrediction) -> Self {
         Self {
             key,
             uid: object.uid().unwrap_or_default(),
             generation: object.metadata.generation.unwrap_or_default(),
-            window_seconds: window.unsigned_abs(),
-            metrics: metrics.collect(),
+            window_seconds: object.spec.effective_window_seconds().unsigned_abs(),
         }
     }
 }
 
-fn metric_job(
+/// One metric of an object.
+pub(super) fn metric_job(
     object: &TimeSeriesPrediction,
     metric: &PredictionMetric,
     annotations: Annotations<'_>,
@@ -210,6 +207,9 @@ fn metric_job(
 ) -> MetricJob {
     let mut notes = Vec::new();
     let method = method(&metric.algorithm, annotations, &mut notes);
+    if object.spec.effective_window_seconds() < object.spec.prediction_window_seconds {
+        notes.push("predictionWindowSeconds is more than a week, which is what is forecast".to_owned());
+    }
     MetricJob {
         identifier: metric.resource_identifier.clone(),
         query: query(object, metric, access).map_err(|why| cut(&why, MOST_TEXT)),
@@ -321,9 +321,10 @@ mod tests {
             }});
             let object: TimeSeriesPrediction = serde_json::from_value(object).expect("an object");
             let annotations = Annotations { own: &BTreeMap::new(), owner: None };
-            let job =
-                Job::new(ObjectKey::new("shop", "web"), &object, annotations, &ObjectAccess::to_namespace("shop"));
-            assert_eq!((job.window_seconds, job.metrics[0].note.is_some()), (expected * DAY, is_cut), "{days}");
+            let job = Job::new(ObjectKey::new("shop", "web"), &object);
+            let metric = &object.spec.prediction_metrics[0];
+            let metric = metric_job(&object, metric, annotations, &ObjectAccess::to_namespace("shop"));
+            assert_eq!((job.window_seconds, metric.note.is_some()), (expected * DAY, is_cut), "{days}");
         }
     }
 

@@ -199,13 +199,8 @@ mod tests {
     const FREQUENCY: Duration = Duration::from_secs(30);
 
     fn outlook(uid: &str, missing: Option<&str>) -> Outlook {
-        let job = Job {
-            key: cluster::ObjectKey::new("shop", uid),
-            uid: uid.to_owned(),
-            generation: 1,
-            window_seconds: 3600,
-            metrics: Vec::new(),
-        };
+        let job =
+            Job { key: cluster::ObjectKey::new("shop", uid), uid: uid.to_owned(), generation: 1, window_seconds: 3600 };
         let metric = MetricOutlook { missing: missing.map(str::to_owned), ..MetricOutlook::default() };
         Outlook { job: Arc::new(job), metrics: vec![metric] }
     }

@@ -73,6 +73,17 @@ impl Query {
         query.map(Self::Expression).ok_or_else(|| format!("the expression is longer than {MAX_LENGTH} characters"))
     }
 
+    /// The memory that its texts take.
+    pub(super) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Expression(Expression { text, confined_by }) => {
+                text.len() + confined_by.as_ref().map_or(0, String::len)
+            }
+            // As long as names in Kubernetes.
+            Self::Workload { .. } => 0,
+        }
+    }
+
     /// The query as the store takes it. `layout` is under which names it has usage.
     pub(crate) fn text(&self, layout: &Layout) -> Result<String, String> {
         match self {

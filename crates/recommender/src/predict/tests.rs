@@ -51,6 +51,7 @@ fn own() -> Method {
 
 struct Stage {
     track: Track,
+    metric: MetricJob,
     job: Arc<Job>,
     written: Option<TimeSeriesPredictionStatus>,
 }
@@ -68,9 +69,9 @@ impl Stage {
             uid: "u-1".to_owned(),
             generation: 3,
             window_seconds: WINDOW,
-            metrics: vec![metric.clone()],
         };
-        Self { track: Track::new("u-1", metric, WINDOW, PACE, at(now)), job: Arc::new(job), written: None }
+        let track = Track::new("u-1", metric.clone(), WINDOW, PACE, at(now));
+        Self { track, metric, job: Arc::new(job), written: None }
     }
 
     /// Reads the history of a metric that was measured from `since` on; gives how many points were asked for.
@@ -137,7 +138,7 @@ fn a_warm_history_is_forecast_over_two_windows_and_only_new_samples_are_read() {
 #[test]
 fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
     let now = START + 10 * DAY + 60;
-    let metric = Stage::new(own(), now).job.metrics[0].clone();
+    let metric = Stage::new(own(), now).metric;
     for window in [12 * HOUR, DAY, 2 * DAY, 7 * DAY] {
         let mut track = Track::new("u-1", metric.clone(), u32::try_from(window).expect("a week"), PACE, at(now));
         let span = track.span(at(now));

@@ -93,8 +93,6 @@ pub(crate) struct Track {
     points: i64,
     /// Whether the history was read up to the present. Nothing is forecast before.
     is_caught_up: bool,
-    /// The memory that it needs, where that is more than there is for it.
-    refused: Option<usize>,
     /// Whether a series was left out for its labels in the last read.
     has_long_labels: bool,
     outlook: MetricOutlook,
@@ -133,7 +131,6 @@ impl Track {
             failures: 0,
             points: MOST_POINTS,
             is_caught_up: false,
-            refused: None,
             has_long_labels: false,
             outlook,
             is_news: true,
@@ -167,7 +164,7 @@ impl Track {
     pub(crate) fn is_due(&self, now: i64) -> bool {
         // No pause is as long as that: the clock was put back.
         let latest = now.saturating_add(self.pace.read_seconds.max(1)).saturating_add(PUT_BACK);
-        self.refused.is_none() && self.due().is_some_and(|due| due <= now || due > latest)
+        self.due().is_some_and(|due| due <= now || due > latest)
     }
 
     pub(crate) fn series(&self) -> usize {
@@ -176,43 +173,19 @@ impl Track {
 
     /// About the memory that it takes, with its forecast.
     pub(crate) fn bytes(&self) -> usize {
-        let query = match self.query() {
-            Some(Query::Expression(expression)) => {
-                expression.text.len() + expression.confined_by.as_ref().map_or(0, String::len)
-            }
-            _ => 0,
-        };
         let models = self.models.iter().map(|(labels, tracked)| label_bytes(labels) + tracked.model.bytes());
-        query + models.sum::<usize>() + self.outlook.bytes()
+        self.job.text_bytes() + models.sum::<usize>() + self.outlook.bytes()
     }
 
     /// The memory that it needs: what it takes, or before its history is read at least what one series usually takes.
     pub(crate) fn needed_bytes(&self) -> usize {
-        let least = if self.is_caught_up { 0 } else { self.job.method.usual_bytes() };
-        self.refused.unwrap_or_else(|| self.bytes().max(least))
+        let least = if self.is_caught_up { 0 } else { self.job.usual_bytes() };
+        self.bytes().max(least)
     }
 
-    /// Gives up its history, since there is no memory for it.
-    pub(crate) fn refuse(&mut self, why: &str) {
-        if self.refused.is_none() {
-            self.refused = Some(self.needed_bytes());
-            self.models.clear();
-            (self.read_until, self.is_caught_up, self.points) = (None, false, MOST_POINTS);
-            (self.outlook.made, self.outlook.unread, self.outlook.is_awaited) = (None, None, false);
-        }
-        if self.outlook.missing.as_deref() != Some(why) {
-            (self.outlook.missing, self.outlook.is_refused) = (Some(why.to_owned()), true);
-            self.is_news = true;
-        }
-    }
-
-    /// Begins to read its history again, if it was refused.
-    pub(crate) fn admit(&mut self, now: Timestamp) {
-        if self.refused.take().is_some() {
-            (self.outlook.missing, self.outlook.is_refused) = (None, false);
-            (self.outlook.is_awaited, self.is_news) = (true, true);
-            self.due = now.as_second();
-        }
+    /// Says that its history is being looked at, from now on.
+    pub(crate) fn await_history(&mut self) {
+        (self.outlook.is_awaited, self.is_news) = (true, true);
     }
 
     /// The part of its history that is asked for next.
@@ -254,9 +227,6 @@ impl Track {
 
     /// Takes in what was measured just now, if anything was: there is no asking for what was before.
     pub(crate) fn hear(&mut self, at: Timestamp, sample: Option<f64>, now: Timestamp) {
-        if self.refused.is_some() {
-            return;
-        }
         let second = floor(at.as_second(), self.job.method.step_seconds());
         let found = sample.map(|value| (Labels::new(), vec![(second, value)]));
         self.take(self.span_until(second), found.into_iter().collect(), now);

@@ -9,13 +9,14 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::limits::MemoryLimits;
+use super::pipeline::Pipeline;
 use super::shares::Shares;
 use super::store::Failure;
 use crate::predict::access::{Inputs, QueryAccess};
 use crate::predict::job::{Job, MetricJob};
 use crate::predict::outlook::Outlook;
 use crate::predict::query::Query;
-use crate::predict::track::{Found, Pace, Part, Span, Track};
+use crate::predict::track::{Found, Pace, Span, Track};
 
 /// All objects, by their unique identifiers.
 pub(super) struct Objects {
@@ -48,15 +49,9 @@ struct Object {
     job: Arc<Job>,
     /// When the object was made, in seconds since 1970.
     created: i64,
+    /// In the order of the object.
     metrics: Vec<Pipeline>,
     is_new: bool,
-}
-
-/// One metric, and the question about it that has no answer yet.
-struct Pipeline {
-    number: u64,
-    track: Track,
-    asked: Option<Part>,
 }
 
 /// One metric of one object. The number tells it from one that had its place before.
@@ -106,8 +101,9 @@ impl Objects {
         }
     }
 
-    /// Takes up which objects there are. The metrics of those are derived that changed, or something that they depend on.
-    pub(super) fn sync(&mut self, view: &View, now: Timestamp) -> Synced {
+    /// Takes up which objects there are. The metrics of those are derived that changed, or something that they depend on. New metrics wait
+    /// for [`Self::limit`].
+    pub(super) fn sync(&mut self, view: &View) -> Synced {
         if !self.access.is_known() {
             return Synced::default();
         }
@@ -121,15 +117,10 @@ impl Objects {
             let object = match old {
                 Some(old) if old.inputs.is_same(&inputs) => old,
                 old => {
+                    let (object, is_changed) = self.object(inputs, old);
                     synced.derived += 1;
-                    let job = self.job(&uid, &inputs);
-                    match old {
-                        Some(old) if *old.job == job => Object { inputs, ..old },
-                        old => {
-                            synced.is_changed = true;
-                            self.object(job, inputs, old, now)
-                        }
-                    }
+                    synced.is_changed |= is_changed;
+                    object
                 }
             };
             self.known.insert(uid, object);
@@ -145,32 +136,45 @@ impl Objects {
         metadata.uid.as_deref().filter(|uid| is_ours && !uid.is_empty())
     }
 
-    fn job(&self, uid: &str, inputs: &Inputs) -> Job {
+    /// An object with what is known of its metrics already, and whether it differs from the old one.
+    fn object(&mut self, inputs: Inputs, old: Option<Object>) -> (Object, bool) {
         let Whole { key, object } = &*inputs.prediction;
-        let mut job = Job::new(key.clone(), object, inputs.annotations(), &self.access.of(inputs));
-        uid.clone_into(&mut job.uid);
-        if !self.has_store {
-            job.metrics.iter_mut().for_each(needs_store);
+        let created = object.creation_timestamp().map_or(0, |created| created.0.as_second());
+        let job = Job::new(key.clone(), object);
+        let places = object.spec.prediction_metrics.len();
+        let (mut known, before) = match old {
+            Some(old) => (old.metrics.into_iter().map(Some).collect(), Some((old.inputs, old.job, old.is_new))),
+            None => (Vec::new(), None),
+        };
+        let numbers: Vec<_> = known.iter().flatten().map(|pipeline: &Pipeline| pipeline.number).collect();
+        let mut metrics = Vec::with_capacity(places);
+        for metric in (0..places).filter_map(|place| metric(&inputs, place, &self.access, self.has_store)) {
+            let is_same = |(place, known): (usize, &Option<Pipeline>)| {
+                let known = known.as_ref().zip(before.as_ref());
+                known.is_some_and(|(known, (old, ..))| self.is_known(known, old, place, &metric, job.window_seconds))
+            };
+            let same = known.iter().enumerate().position(is_same);
+            let same = same.and_then(|place| known.get_mut(place)?.take());
+            metrics.push(same.unwrap_or_else(|| {
+                self.next_number += 1;
+                Pipeline::new(self.next_number, metric.identifier.clone(), metric.usual_bytes())
+            }));
         }
-        job
+        let same = before.filter(|(_, old, _)| **old == job);
+        let same = same.filter(|_| metrics.iter().map(|pipeline| pipeline.number).eq(numbers));
+        let is_changed = same.is_none();
+        let (job, is_new) = same.map_or_else(|| (Arc::new(job), true), |(_, job, is_new)| (job, is_new));
+        (Object { inputs, job, created, metrics, is_new }, is_changed)
     }
 
-    /// An object with what is known of its metrics already.
-    fn object(&mut self, job: Job, inputs: Inputs, old: Option<Object>, now: Timestamp) -> Object {
-        let created = inputs.prediction.object.creation_timestamp();
-        let created = created.map_or(0, |created| created.0.as_second());
-        let mut known = old.map(|old| old.metrics).unwrap_or_default();
-        let window = job.window_seconds;
-        let metrics = job.metrics.iter().map(|metric| {
-            let same = known.iter().position(|pipeline| pipeline.track.is_for(metric, window));
-            let same = same.map(|place| known.swap_remove(place));
-            same.unwrap_or_else(|| {
-                self.next_number += 1;
-                let track = Track::new(&job.uid, metric.clone(), window, self.pace, now);
-                Pipeline { number: self.next_number, track, asked: None }
-            })
-        });
-        Object { metrics: metrics.collect(), created, job: Arc::new(job), inputs, is_new: true }
+    /// Whether a metric is the known one that its object had at this place before.
+    fn is_known(&self, known: &Pipeline, old: &Inputs, place: usize, new: &MetricJob, window_seconds: u32) -> bool {
+        known.outlook().identifier == new.identifier
+            && match known.track() {
+                Some(track) => track.is_for(new, window_seconds),
+                // It is derived again, for its texts were not kept.
+                None => metric(old, place, &self.access, self.has_store).as_ref() == Some(new),
+            }
     }
 
     pub(super) fn has(&self, uid: &str) -> bool {
@@ -178,7 +182,7 @@ impl Objects {
     }
 
     pub(super) fn tracks(&mut self) -> impl Iterator<Item = &mut Track> {
-        self.pipelines().map(|pipeline| &mut pipeline.track)
+        self.pipelines().filter_map(Pipeline::track_mut)
     }
 
     fn pipelines(&mut self) -> impl Iterator<Item = &mut Pipeline> {
@@ -188,19 +192,20 @@ impl Objects {
     /// The question that comes next; none while all wait for their time or for a place. Of a namespace the metric that waits longest comes first.
     pub(super) fn ask(&mut self, shares: &mut Shares, now: Timestamp) -> Option<Question> {
         let second = now.as_second();
-        let is_due = |pipeline: &Pipeline| pipeline.asked.is_none() && pipeline.track.is_due(second);
+        let is_due = |pipeline: &Pipeline| pipeline.due(second).is_some();
         // Lazy: `next` looks at the objects only while a place is free.
         let waiting = self.known.values().filter(|object| object.metrics.iter().any(is_due));
         let waiting = waiting.map(|object| object.job.key.namespace.as_str());
         let namespace = shares.next(waiting, second)?.to_owned();
         let own = self.known.values_mut().filter(|object| object.job.key.namespace == namespace);
         let due = own.flat_map(|Object { job, metrics, .. }| {
-            metrics.iter_mut().filter(|pipeline| is_due(pipeline)).map(|pipeline| (&job.uid, pipeline))
+            let due = metrics.iter_mut().filter_map(|pipeline| Some((pipeline.due(second)?.due(), pipeline)));
+            due.map(|(due, pipeline)| (due, &job.uid, pipeline))
         });
-        let (uid, pipeline) = due.min_by_key(|(_, pipeline)| pipeline.track.due())?;
-        let part = pipeline.track.part(now);
-        let query = pipeline.track.query()?.clone();
-        pipeline.asked = Some(part);
+        let (_, uid, pipeline) = due.min_by_key(|(due, ..)| *due)?;
+        let track = pipeline.track()?;
+        let (part, query) = (track.part(now), track.query()?.clone());
+        pipeline.begin(part);
         shares.take(&namespace);
         let metric = MetricKey { uid: uid.clone(), number: pipeline.number };
         Some(Question { metric, namespace, query, span: part.span })
@@ -210,7 +215,7 @@ impl Objects {
     pub(super) fn awaits(&self, key: &MetricKey) -> bool {
         let object = self.known.get(&key.uid);
         let mut metrics = object.iter().flat_map(|object| &object.metrics);
-        metrics.any(|pipeline| pipeline.number == key.number && pipeline.asked.is_some())
+        metrics.any(|pipeline| pipeline.number == key.number && pipeline.is_asked())
     }
 
     /// Takes in the answer to a question, which took some time. Returns a failure that is new or has another reason, or its end.
@@ -223,8 +228,7 @@ impl Objects {
     ) -> Option<HistoryChange> {
         let object = self.known.get_mut(&key.uid)?;
         let pipeline = object.metrics.iter_mut().find(|pipeline| pipeline.number == key.number)?;
-        let part = pipeline.asked.take()?;
-        let track = &mut pipeline.track;
+        let (part, track) = pipeline.end()?;
         let (is_change, failure) = match answer {
             Ok(found) => (track.take_part(part, found, now), None),
             Err(Failure { excess: Some(excess), .. }) if track.asks_for_less(part, excess, now) => return None,
@@ -244,7 +248,7 @@ impl Objects {
         let last = std::mem::take(&mut self.fitted);
         let objects = self.known.values_mut().map(|object| (object.job.key.namespace.clone(), &mut object.metrics));
         let tracks = objects.flat_map(|(namespace, metrics)| {
-            let waiting = metrics.iter_mut().map(|pipeline| &mut pipeline.track).filter(|track| track.is_unfitted());
+            let waiting = metrics.iter_mut().filter_map(Pipeline::track_mut).filter(|track| track.is_unfitted());
             waiting.map(move |track| (namespace.clone(), track))
         });
         let mut tracks: Vec<_> = tracks.collect();
@@ -253,32 +257,35 @@ impl Objects {
         tracks.into_iter().map(|(_, track)| track)
     }
 
-    /// Refuses metrics that take more memory than there is for their namespace, the newest objects first, and admits those that fit again.
+    /// Refuses metrics that take more memory than there is for their namespace, the newest objects first, and admits those that fit.
     /// Returns the number of refused metrics.
     pub(super) fn limit(&mut self, now: Timestamp) -> usize {
-        let mut needed: BTreeMap<String, usize> = BTreeMap::new();
-        for object in self.known.values() {
-            let tracks = object.metrics.iter().map(|pipeline| &pipeline.track).filter(|track| track.query().is_some());
-            *needed.entry(object.job.key.namespace.clone()).or_default() +=
-                tracks.map(Track::needed_bytes).sum::<usize>();
+        let Self { access, has_store, known, limits, pace, .. } = self;
+        let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
+        for object in known.values() {
+            *needed.entry(&object.job.key.namespace).or_default() +=
+                object.metrics.iter().map(Pipeline::needed_bytes).sum::<usize>();
         }
-        let share = self.limits.share(needed.into_values().collect());
-        let reason = self.limits.reason(share);
-        let mut objects: Vec<&mut Object> = self.known.values_mut().collect();
+        let share = limits.share(needed.into_values().collect());
+        let reason = limits.reason(share);
+        let mut objects: Vec<&mut Object> = known.values_mut().collect();
         objects.sort_by(|a, b| (a.created, &a.job.uid).cmp(&(b.created, &b.job.uid)));
-        let mut used: BTreeMap<String, usize> = BTreeMap::new();
+        let mut used: BTreeMap<&str, usize> = BTreeMap::new();
         let mut refused = 0;
-        for object in objects {
-            let used = used.entry(object.job.key.namespace.clone()).or_default();
-            for pipeline in object.metrics.iter_mut().filter(|pipeline| pipeline.track.query().is_some()) {
-                let bytes = used.saturating_add(pipeline.track.needed_bytes());
-                if bytes <= share {
-                    *used = bytes;
-                    pipeline.track.admit(now);
-                } else {
+        for Object { inputs, job, metrics, .. } in objects {
+            let used = used.entry(&job.key.namespace).or_default();
+            for (place, pipeline) in metrics.iter_mut().enumerate() {
+                let bytes = used.saturating_add(pipeline.needed_bytes());
+                if bytes > share {
                     refused += 1;
-                    pipeline.track.refuse(&reason);
-                    pipeline.asked = None;
+                    pipeline.refuse(&reason);
+                    continue;
+                }
+                *used = bytes;
+                if pipeline.track().is_none()
+                    && let Some(metric) = metric(inputs, place, access, *has_store)
+                {
+                    pipeline.admit(Track::new(&job.uid, metric, job.window_seconds, *pace, now));
                 }
             }
         }
@@ -289,10 +296,10 @@ impl Objects {
     pub(super) fn news(&mut self) -> Vec<Outlook> {
         let mut news = Vec::new();
         for object in self.known.values_mut() {
-            if object.is_new || object.metrics.iter().any(|pipeline| pipeline.track.is_news) {
+            if object.is_new || object.metrics.iter().any(Pipeline::is_news) {
                 object.is_new = false;
-                object.metrics.iter_mut().for_each(|pipeline| pipeline.track.is_news = false);
-                let metrics = object.metrics.iter().map(|pipeline| pipeline.track.outlook().clone()).collect();
+                object.metrics.iter_mut().for_each(Pipeline::published);
+                let metrics = object.metrics.iter().map(|pipeline| pipeline.outlook().clone()).collect();
                 news.push(Outlook { job: Arc::clone(&object.job), metrics });
             }
         }
@@ -300,10 +307,12 @@ impl Objects {
     }
 }
 
-/// Usage is all that is known without a store.
-fn needs_store(metric: &mut MetricJob) {
-    if matches!(metric.query, Ok(Query::Expression(_))) {
+/// The metric at this place of an object. Without a store only usage is known.
+fn metric(inputs: &Inputs, place: usize, access: &QueryAccess, has_store: bool) -> Option<MetricJob> {
+    let mut metric = inputs.metric(place, access)?;
+    if !has_store && matches!(metric.query, Ok(Query::Expression(_))) {
         metric.query =
             Err("only Prometheus knows the history of this metric, and there is none: see --datasource".to_owned());
     }
+    Some(metric)
 }

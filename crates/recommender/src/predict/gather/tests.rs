@@ -218,7 +218,8 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
     let mut objects = Objects::new("default".to_owned(), PACE, LIMITS, true, access());
     let mut view = View::default();
     view.predictions.reset(vec![Arc::new(prediction("shop", "web", CREATED, &expressions("quick", 1)))]);
-    objects.sync(&view, now);
+    objects.sync(&view);
+    objects.limit(now);
     let mut shares = Shares::new(1);
     let answers =
         [("", false), ("away", true), ("away", false), ("late", true), ("", true), ("", false), ("late", true)];
@@ -238,8 +239,7 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
 
 /// Checks what a look at the objects of a view finds.
 fn check_sync(objects: &mut Objects, view: &View, is_changed: bool, derived: usize) {
-    let now = Timestamp::from_second(START).expect("in range");
-    assert_eq!(objects.sync(view, now), Synced { is_changed, derived });
+    assert_eq!(objects.sync(view), Synced { is_changed, derived });
 }
 
 #[test]
@@ -278,6 +278,24 @@ fn a_change_of_one_object_costs_one_object() {
 }
 
 #[test]
+fn texts_of_metrics_count_and_those_of_refused_ones_are_not_kept() {
+    let now = Timestamp::from_second(START).expect("in range");
+    let long = expressions(&format!("quick + {}", "x".repeat(7900)), 100);
+    for (expressions, most, admitted) in [(long, 512 << 10, 1..6), (vec![String::new(); 3000], 64 << 10, 100..2000)] {
+        let limits = MemoryLimits { namespace_bytes: most, total_bytes: 4 << 20 };
+        let mut objects = Objects::new("default".to_owned(), PACE, limits, true, access());
+        let mut view = View::default();
+        view.predictions.reset(vec![Arc::new(prediction("greedy", "web", CREATED, &expressions))]);
+        objects.sync(&view);
+        for _ in 0..2 {
+            let kept = expressions.len() - objects.limit(now);
+            let taken: usize = objects.tracks().map(|track| track.bytes()).sum();
+            assert!(admitted.contains(&kept) && taken <= most, "{kept} metrics in {taken} bytes");
+        }
+    }
+}
+
+#[test]
 fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast() {
     let now = Timestamp::from_second(START).expect("in range");
     let limits = MemoryLimits { namespace_bytes: 1 << 20, total_bytes: 4 << 20 };
@@ -288,7 +306,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
     let web = prediction("shop", "web", CREATED, &expressions("quick", 2));
     let wholes = || [&old, &web].map(|whole| Arc::new(whole.clone())).to_vec();
     view.predictions.reset(wholes().into_iter().chain([Arc::new(new.clone())]).collect());
-    objects.sync(&view, now);
+    objects.sync(&view);
     for _ in 0..3 {
         let refused = objects.limit(now);
         assert!((85..100).contains(&refused), "{refused} refused");
@@ -310,7 +328,7 @@ fn what_is_too_much_for_a_namespace_is_refused_and_said_and_others_are_forecast(
     // With room again they are read again.
     let small = prediction("greedy", "new", "2026-01-02T00:00:00Z", &expressions("quick", 100)[95..]);
     view.predictions.reset(wholes().into_iter().chain([Arc::new(small)]).collect());
-    objects.sync(&view, now);
+    objects.sync(&view);
     assert_eq!(objects.limit(now), 0);
     read_all(&mut objects, now);
     let outlooks = objects.news();

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use api::prediction::TimeSeriesPrediction;
 use serde_json::json;
 
 use super::super::access::ObjectAccess;
 use super::super::crane;
-use super::super::job::Annotations;
+use super::super::job::{Annotations, metric_job};
 use super::*;
 
 fn percentile_of_each_second() -> Method {
@@ -23,7 +24,7 @@ fn percentile_of_each_second() -> Method {
 fn a_forecast_of_a_week_by_the_second_is_kept_in_few_values() {
     let now = START + 10 * DAY + 60;
     let window = 7 * DAY;
-    let metric = MetricJob { method: percentile_of_each_second(), ..Stage::new(own(), now).job.metrics[0].clone() };
+    let metric = MetricJob { method: percentile_of_each_second(), ..Stage::new(own(), now).metric };
     let mut track = Track::new("u-1", metric, u32::try_from(window).expect("a week"), PACE, at(now));
     let span = track.span(at(now));
     track.take(span, answer(span, START), at(now));
@@ -49,11 +50,13 @@ fn a_long_annotation_makes_a_short_reason() {
     let object = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {
         "predictionMetrics": metrics.collect::<Vec<_>>(), "targetRef": {"name": &long}, "predictionWindowSeconds": 3600,
     }});
-    let object = serde_json::from_value(object).expect("an object");
+    let object: TimeSeriesPrediction = serde_json::from_value(object).expect("an object");
     let annotations = Annotations { own: &annotations, owner: None };
-    let job = Job::new(ObjectKey::new("shop", "web"), &object, annotations, &ObjectAccess::to_namespace("shop"));
-    let metrics =
-        job.metrics.iter().map(|metric| Track::new("u-1", metric.clone(), WINDOW, PACE, at(START)).outlook().clone());
+    let job = Job::new(ObjectKey::new("shop", "web"), &object);
+    let metrics = object.spec.prediction_metrics.iter().map(|metric| {
+        let metric = metric_job(&object, metric, annotations, &ObjectAccess::to_namespace("shop"));
+        Track::new("u-1", metric, WINDOW, PACE, at(START)).outlook().clone()
+    });
     let outlook = Outlook { metrics: metrics.collect(), job: Arc::new(job) };
     for metric in outlook.forecast(None, at(START)).metrics {
         assert!((100..1000).contains(&metric.reason.len()), "{}", metric.reason.len());

@@ -23,12 +23,11 @@ fn a_young_history_says_how_much_there_is_and_how_much_is_needed() {
 #[test]
 fn an_expression_without_samples_that_is_confined_to_the_namespace_says_so() {
     let mut stage = Stage::new(own(), START);
-    let metric = stage.job.metrics.first().cloned().expect("a metric");
     let expression = Expression {
         text: r#"sum(load{namespace="shop"})"#.to_owned(),
         confined_by: Some(r#"namespace="shop""#.to_owned()),
     };
-    let metric = MetricJob { query: Ok(Query::Expression(expression)), ..metric };
+    let metric = MetricJob { query: Ok(Query::Expression(expression)), ..stage.metric.clone() };
     stage.track = Track::new("u-1", metric, WINDOW, PACE, at(START));
     stage.read(START, i64::MAX);
     stage.write(START).expect("a first status");
