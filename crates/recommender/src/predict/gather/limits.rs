@@ -1,5 +1,8 @@
 //! Memory that forecasts may take: of one namespace, and of all. What is too much for all is taken from the namespaces with the most.
 
+/// The part of a share that is left free when a metric is begun: an eighth.
+const RESERVE: usize = 8;
+
 /// The limits, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryLimits {
@@ -24,6 +27,12 @@ impl MemoryLimits {
             rest -= bytes;
         }
         self.namespace_bytes
+    }
+
+    /// The most of a share that is in use after a metric is begun. What is left lets histories grow, and keeps a refused metric from being read anew each
+    /// time that a little memory becomes free.
+    pub(super) fn most_to_begin(share: usize) -> usize {
+        share - share / RESERVE
     }
 
     /// The reason for which a metric is not forecast, where a namespace gets `share`.

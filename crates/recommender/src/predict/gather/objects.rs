@@ -257,8 +257,8 @@ impl Objects {
         tracks.into_iter().map(|(_, track)| track)
     }
 
-    /// Refuses metrics that take more memory than there is for their namespace, the newest objects first, and admits those that fit.
-    /// Returns the number of refused metrics.
+    /// Refuses metrics that take more memory than there is for their namespace, the newest objects first, and admits those that
+    /// leave some room. Returns the number of refused metrics.
     pub(super) fn limit(&mut self, now: Timestamp) -> usize {
         let Self { access, has_store, known, limits, pace, .. } = self;
         let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
@@ -276,7 +276,8 @@ impl Objects {
             let used = used.entry(&job.key.namespace).or_default();
             for (place, pipeline) in metrics.iter_mut().enumerate() {
                 let bytes = used.saturating_add(pipeline.needed_bytes());
-                if bytes > share {
+                let most = if pipeline.track().is_some() { share } else { MemoryLimits::most_to_begin(share) };
+                if bytes > most {
                     refused += 1;
                     pipeline.refuse(&reason);
                     continue;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::condition::Holds;
+use api::prediction::TimeSeriesPredictionStatus;
 use cluster::{Namespace, ObjectKey, Whole};
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -257,7 +258,7 @@ fn a_change_of_one_object_costs_one_object() {
     check_sync(&mut objects, &view, false, 0);
 
     let mut written = all[0].clone();
-    written.object.status = Some(api::prediction::TimeSeriesPredictionStatus::default());
+    written.object.status = Some(TimeSeriesPredictionStatus::default());
     view.predictions.apply(Arc::new(written));
     check_sync(&mut objects, &view, false, 1);
     view.predictions.apply(Arc::new(object("shop", "b", 2)));
@@ -275,6 +276,29 @@ fn a_change_of_one_object_costs_one_object() {
     tell.send_replace(Some(Arc::new(Rules::default())));
     check_sync(&mut objects, &view, false, 2);
     check_sync(&mut objects, &view, false, 0);
+}
+
+#[test]
+fn a_refused_metric_waits_until_there_is_clearly_room() {
+    let now = Timestamp::from_second(START).expect("in range");
+    // Ten metrics of our own method, of which no history is read yet.
+    let limits = MemoryLimits { namespace_bytes: 1 << 20, total_bytes: 4 << 20 };
+    let mut objects = Objects::new("default".to_owned(), PACE, limits, true, access());
+    let mut view = View::default();
+    let web = prediction("shop", "web", "2026-01-02T00:00:00Z", &expressions("quick", 8));
+    let old = |count| Arc::new(prediction("shop", "old", CREATED, &expressions("quick", count)));
+    let mut refused = Vec::new();
+    // The number of metrics of the older object.
+    for (round, count) in [0, 3, 2, 3, 2, 1, 0].into_iter().enumerate() {
+        let mut written = web.clone();
+        let mut status = TimeSeriesPredictionStatus::default();
+        api::condition::set(&mut status.conditions, "Ready", Holds::False, "Any", &round.to_string(), now);
+        written.object.status = Some(status);
+        view.predictions.reset(vec![old(count), Arc::new(written)]);
+        objects.sync(&view);
+        refused.push(objects.limit(now));
+    }
+    assert_eq!(refused, [0, 1, 1, 1, 1, 1, 0]);
 }
 
 #[test]
