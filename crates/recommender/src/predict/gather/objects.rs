@@ -34,7 +34,7 @@ pub(super) struct Objects {
     fitted: String,
 }
 
-/// What a look at the objects found.
+/// The result of a look at the objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Synced {
     /// Whether objects came, went or changed, or are known for the first time.
