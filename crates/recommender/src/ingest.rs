@@ -148,7 +148,7 @@ impl Ingest {
 
     /// Adds samples, in portions that let others in between; a leader holds them against what was recommended.
     fn add_usage(&self, usage: &[ContainerUsage], now: Timestamp) {
-        self.shared.lock().begin_usage(usage);
+        self.shared.lock().begin_usage(usage, now);
         for portion in usage.chunks(PORTION) {
             let is_leader = self.shared.is_decided();
             let ingested = self.shared.lock().take_usage(portion, now, |state, usage, accepted| {

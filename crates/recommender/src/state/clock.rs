@@ -3,6 +3,9 @@
 //! Samples carry the times of the clocks of their nodes, of which a few may be wrong, but hardly half. The clock is confirmed while it is
 //! within an hour of the median sample of the last round. A jump that takes the nodes along, as on a cluster of one machine, shows against
 //! the steady clock: then nothing is dropped until the clock has run evenly for an hour.
+//!
+//! Each round with samples confirms or contradicts the clock. While the source of usage is silent, the clock becomes unconfirmed after an
+//! hour; it is not contradicted, unless it jumps.
 
 use std::time::{Duration, Instant};
 
@@ -18,23 +21,39 @@ const SETTLED: Duration = Duration::from_hours(1);
 /// The wall clock, compared with usage and with the steady clock.
 #[derive(Debug, Default)]
 pub(super) struct ClockCheck {
-    /// The median time of the samples of the last round that had any.
-    measured: Option<Timestamp>,
+    /// The last round that had samples.
+    measured: Option<Measured>,
     /// Both clocks at the end of the last round.
     last_round: Option<(Timestamp, Instant)>,
     /// When the last jump was noticed.
     jumped: Option<Instant>,
 }
 
+/// The clock of the nodes in one round, compared with ours.
+#[derive(Debug)]
+struct Measured {
+    /// The median time of the samples.
+    median: Timestamp,
+    /// Whether our clock was within [`TOLERANCE`] of it, in that round and after each jump since.
+    agrees: bool,
+}
+
+impl Measured {
+    fn is_near(&self, now: Timestamp) -> bool {
+        now.duration_since(self.median).abs() <= TOLERANCE
+    }
+}
+
 impl ClockCheck {
-    /// Takes the times of the samples of a round.
-    pub(super) fn measure(&mut self, times: impl Iterator<Item = Timestamp>) {
+    /// Takes the times of the samples of a round, which was read at `now`.
+    pub(super) fn measure(&mut self, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
         let mut times: Vec<Timestamp> = times.collect();
         if times.is_empty() {
             return;
         }
         let middle = times.len() / 2;
-        self.measured = Some(*times.select_nth_unstable(middle).1);
+        let measured = Measured { median: *times.select_nth_unstable(middle).1, agrees: true };
+        self.measured = Some(Measured { agrees: measured.is_near(now), ..measured });
     }
 
     /// Takes both clocks at the end of a round.
@@ -44,6 +63,9 @@ impl ClockCheck {
             let expected = SignedDuration::try_from(expected).unwrap_or(SignedDuration::MAX);
             if passed.saturating_sub(expected).unsigned_abs() > EVEN {
                 self.jumped = Some(steady);
+                if let Some(measured) = &mut self.measured {
+                    measured.agrees = measured.is_near(now);
+                }
             }
         }
         self.last_round = Some((now, steady));
@@ -51,12 +73,13 @@ impl ClockCheck {
 
     /// Whether usage confirms this time.
     pub(super) fn confirms(&self, now: Timestamp) -> bool {
-        self.measured.is_some_and(|measured| now.duration_since(measured).abs() <= TOLERANCE)
+        self.measured.as_ref().is_some_and(|measured| measured.is_near(now))
     }
 
-    /// Whether usage speaks against this time. Nothing does before anything was measured.
+    /// Whether usage contradicts this time. Nothing does before anything was measured, and silence never does.
     pub(super) fn contradicts(&self, now: Timestamp) -> bool {
-        self.measured.is_some() && !self.confirms(now)
+        let is_before = |measured: &Measured| now < measured.median && !measured.is_near(now);
+        self.measured.as_ref().is_some_and(|measured| !measured.agrees || is_before(measured))
     }
 
     /// Whether history may be dropped as of this time.
@@ -69,7 +92,7 @@ impl ClockCheck {
 
     /// This time, but not later than usage allows.
     pub(super) fn at_most(&self, now: Timestamp) -> Timestamp {
-        let latest = self.measured.and_then(|measured| measured.checked_add(TOLERANCE).ok());
+        let latest = self.measured.as_ref().and_then(|measured| measured.median.checked_add(TOLERANCE).ok());
         latest.map_or(now, |latest| now.min(latest))
     }
 }
@@ -90,8 +113,9 @@ mod tests {
     fn after(ahead: &[i64]) -> ClockCheck {
         let (mut check, steady) = (ClockCheck::default(), Instant::now());
         for (minute, ahead) in (0..).zip(ahead) {
-            check.measure([at(minute * MINUTE)].into_iter());
-            check.round_ended(at(minute * MINUTE + ahead), steady + Duration::from_secs(minute.unsigned_abs() * 60));
+            let now = at(minute * MINUTE + ahead);
+            check.measure([at(minute * MINUTE)].into_iter(), now);
+            check.round_ended(now, steady + Duration::from_secs(minute.unsigned_abs() * 60));
         }
         check
     }
@@ -108,15 +132,17 @@ mod tests {
         }
         let unmeasured = ClockCheck::default();
         assert!(!unmeasured.confirms(at(0)) && !unmeasured.contradicts(at(0)));
-        assert!(check.contradicts(at(8 * DAY)) && !check.contradicts(at(0)));
+        assert!(!check.contradicts(at(0)) && !check.contradicts(at(8 * DAY)), "that may be silence");
+        assert!(check.contradicts(at(-8 * DAY)));
+        assert!(after(&[8 * DAY]).contradicts(at(8 * DAY)));
     }
 
     #[test]
     fn a_few_nodes_with_wrong_clocks_confirm_nothing() {
         let mut check = ClockCheck::default();
-        check.measure([8 * DAY, 0, 1, 200 * DAY, 2].map(at).into_iter());
+        check.measure([8 * DAY, 0, 1, 200 * DAY, 2].map(at).into_iter(), at(0));
         assert!(check.confirms(at(0)) && !check.confirms(at(8 * DAY)) && !check.confirms(at(200 * DAY)));
-        check.measure(std::iter::empty());
+        check.measure(std::iter::empty(), at(8 * DAY));
         assert!(check.confirms(at(0)), "a round without samples says nothing");
     }
 

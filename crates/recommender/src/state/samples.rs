@@ -22,16 +22,16 @@ pub struct Ingested {
 impl State {
     /// Adds what a source of usage has read.
     pub fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
-        self.begin_usage(usage);
+        self.begin_usage(usage, now);
         self.take_usage(usage, now, |_, _, _| ())
     }
 
-    /// Takes notice of what a source of usage has read; it is added in portions after this.
-    pub(crate) fn begin_usage(&mut self, usage: &[ContainerUsage]) {
+    /// Compares what a source of usage has read with the clock; it is added in portions after this.
+    pub(crate) fn begin_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) {
         if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
             self.past.measured(first);
         }
-        self.clock.measure(usage.iter().map(|usage| usage.sample.at));
+        self.clock.measure(usage.iter().map(|usage| usage.sample.at), now);
     }
 
     /// Adds a portion of what a source has read, and shows every sample that entered a history to `judge`.

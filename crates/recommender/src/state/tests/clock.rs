@@ -157,6 +157,26 @@ fn a_start_with_a_wrong_clock_loses_nothing_that_is_stored() {
 }
 
 #[test]
+fn a_silent_source_of_usage_speaks_against_no_clock() {
+    let mut clocked = Clocked::new();
+    for second in (2 * DAY..2 * DAY + 3 * HOUR).step_by(60) {
+        clocked.round_with(second, 0, &[]);
+        assert!(clocked.cluster.state.checkpointed(at(second)).is_some(), "{second}");
+    }
+    for (index, jump) in (0..).zip(JUMPS.into_iter().filter(|jump| jump.abs() > HOUR)) {
+        let second = 2 * DAY + (180 + index) * MINUTE;
+        clocked.round_with(second, jump, &[]);
+        assert_eq!(
+            clocked.cluster.state.checkpointed(at(second + jump)),
+            None,
+            "{jump}: the steady clock speaks against it"
+        );
+    }
+    clocked.round(2 * DAY + 4 * HOUR, 0, 0);
+    assert_eq!(clocked.samples(2 * DAY + 4 * HOUR), (ALL + 1, ALL + 1));
+}
+
+#[test]
 fn history_still_ends_when_its_time_has_come() {
     let mut clocked = Clocked::new();
     for second in (2 * DAY..10 * DAY).step_by(1800) {
