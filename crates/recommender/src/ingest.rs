@@ -146,9 +146,14 @@ impl Ingest {
         self.shared.round_done();
     }
 
-    /// Adds samples, in portions that let others in between; a leader holds them against what was recommended.
+    /// Adds samples, in portions that let others in between; a leader compares them with what was recommended. Stored history that waited
+    /// for a confirmed clock comes before them.
     fn add_usage(&self, usage: &[ContainerUsage], now: Timestamp) {
-        self.shared.lock().begin_usage(usage, now);
+        {
+            let mut state = self.shared.lock();
+            state.begin_usage(usage, now);
+            self.load_checkpoints(&mut state);
+        }
         for portion in usage.chunks(PORTION) {
             let is_leader = self.shared.is_decided();
             let ingested = self.shared.lock().take_usage(portion, now, |state, usage, accepted| {
@@ -173,6 +178,9 @@ impl Ingest {
         let loaded = state.load_checkpoints(&self.stored.borrow().checkpoints, Timestamp::now());
         for (checkpoint, error) in &loaded.refused {
             tracing::warn!(%checkpoint, %error, "the checkpoint cannot be used");
+        }
+        for checkpoint in &loaded.held {
+            tracing::warn!(%checkpoint, "the checkpoint is dated in the future: it is loaded once usage confirms this clock");
         }
         if loaded.accepted > 0 {
             tracing::info!(count = loaded.accepted, "loaded checkpoints");

@@ -85,6 +85,8 @@ struct Tracked {
     pods_since: Option<Timestamp>,
     /// The containers whose stored history was taken over, or refused.
     loaded: BTreeSet<String>,
+    /// The containers whose stored history is dated in the future, until usage confirms the clock.
+    held: BTreeSet<String>,
 }
 
 impl State {
@@ -157,9 +159,9 @@ impl State {
         self.fleet.apply_autoscaler(&id(&key), spec(autoscaler, &target, policy));
         let old = self.autoscalers.remove(&key);
         let is_new = old.is_none();
-        let (pods_since, loaded) = old.map(|old| (old.pods_since, old.loaded)).unwrap_or_default();
+        let (pods_since, loaded, held) = old.map(|old| (old.pods_since, old.loaded, old.held)).unwrap_or_default();
         let autoscaler = Arc::clone(autoscaler);
-        self.autoscalers.insert(key, Tracked { autoscaler, target, refused_annotation, pods_since, loaded });
+        self.autoscalers.insert(key, Tracked { autoscaler, target, refused_annotation, pods_since, loaded, held });
         is_new
     }
 

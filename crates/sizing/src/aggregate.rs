@@ -90,6 +90,16 @@ impl Aggregate {
         self.samples = self.samples.saturating_add(other.samples);
     }
 
+    /// Makes it older by so many nanoseconds. The first sample keeps its time where it remains the first.
+    pub(crate) fn move_back(&mut self, shapes: &Shapes, nanoseconds: i64) {
+        self.cpu.move_back(shapes.cpu.half_life, nanoseconds);
+        self.memory.move_back(shapes.memory.half_life, nanoseconds);
+        self.last_sample = self.last_sample.plus(-nanoseconds);
+        if self.first_sample > self.last_sample {
+            self.first_sample = self.first_sample.plus(-nanoseconds);
+        }
+    }
+
     /// What is stored of it.
     pub fn save(&self, now: Timestamp) -> Checkpoint {
         Checkpoint {

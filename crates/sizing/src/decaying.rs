@@ -29,6 +29,10 @@ impl HalfLife {
     pub const fn from_nanoseconds(nanoseconds: i64) -> Option<Self> {
         if nanoseconds > 0 { Some(Self(nanoseconds)) } else { None }
     }
+
+    pub(crate) fn nanoseconds(self) -> i64 {
+        self.0
+    }
 }
 
 /// What all histograms of one resource share.
@@ -125,6 +129,12 @@ impl DecayingHistogram {
     /// Moves the reference to the multiple of the half-life nearest to a time, keeping the meaning of all weights.
     pub fn shift_reference(&mut self, half_life: HalfLife, to: Timestamp) {
         self.shift_to(half_life, to.into());
+    }
+
+    /// Makes all weights older by so many nanoseconds, rounded to half-lives.
+    pub(crate) fn move_back(&mut self, half_life: HalfLife, nanoseconds: i64) {
+        let half_lives = nanoseconds.saturating_add(half_life.0 / 2) / half_life.0;
+        self.reference = self.reference.plus(half_lives.saturating_mul(half_life.0).saturating_neg());
     }
 
     /// What is stored of the histogram.

@@ -19,12 +19,17 @@ pub struct Loaded {
     pub accepted: usize,
     /// Which were not, and why.
     pub refused: Vec<(ObjectKey, CheckpointError)>,
+    /// Which are dated in the future and are held until usage confirms the clock.
+    pub held: Vec<ObjectKey>,
 }
 
 impl State {
     /// Takes over the stored history of the objects that this recommender is in charge of: of each container once, and
     /// only what was not measured here as well. Where a checkpoint is gone because its container was abandoned, so is
     /// what was taken over from it. Where history is fetched, that holds what is stored, and more.
+    ///
+    /// A checkpoint from the future was dated by a clock that was ahead, or ours is behind. It is moved back once usage confirms our clock;
+    /// until then it is held, so that it is tried again.
     pub fn load_checkpoints(&mut self, checkpoints: &Table<Checkpoint>, now: Timestamp) -> Loaded {
         for gone in self.past.see(checkpoints) {
             let (key, container) = (gone.autoscaler(), &gone.spec.container_name);
@@ -42,12 +47,23 @@ impl State {
             if tracked.loaded.contains(container) {
                 continue;
             }
-            match self.fleet.load_checkpoint(&id(&key), container, &form::read(status), now) {
+            let (id, stored) = (id(&key), form::read(status));
+            let loaded = if self.clock.confirms(now) {
+                self.fleet.load_checkpoint_moved_back(&id, container, &stored, now)
+            } else {
+                self.fleet.load_checkpoint(&id, container, &stored, now)
+            };
+            match loaded {
                 Ok(()) => result.accepted += 1,
-                // Our own clock may be behind: it is tried again until usage confirms the clock.
-                Err(CheckpointError::Future { .. }) if !self.clock.confirms(now) => continue,
+                Err(CheckpointError::Future { .. }) => {
+                    if tracked.held.insert(container.clone()) {
+                        result.held.push(checkpoint.key.clone());
+                    }
+                    continue;
+                }
                 Err(error) => result.refused.push((checkpoint.key.clone(), error)),
             }
+            tracked.held.remove(container);
             tracked.loaded.insert(container.clone());
         }
         result
@@ -60,14 +76,14 @@ impl State {
         (!self.clock.contradicts(now)).then(|| checkpointed.map(|(key, _)| key.clone()).collect())
     }
 
-    /// What is to be stored of each container of an object, but for those that were abandoned.
+    /// What is to be stored of each container of an object, but for those that were abandoned, and those whose stored history is held.
     pub fn checkpoints(&self, key: &ObjectKey, now: Timestamp) -> BTreeMap<String, sizing::Checkpoint> {
-        let id = id(key);
-        let is_checkpointed = self.autoscalers.get(key).is_some_and(|tracked| self.is_checkpointed(key, tracked));
-        let checkpoints = is_checkpointed.then(|| self.fleet.checkpoints(&id, now)).flatten();
-        let mut checkpoints = checkpoints.unwrap_or_default();
-        checkpoints
-            .retain(|container, checkpoint| !self.is_abandoned(key, container, checkpoint.last_sample_start, now));
+        let tracked = self.autoscalers.get(key).filter(|tracked| self.is_checkpointed(key, tracked));
+        let Some(tracked) = tracked else { return BTreeMap::new() };
+        let mut checkpoints = self.fleet.checkpoints(&id(key), now).unwrap_or_default();
+        checkpoints.retain(|container, checkpoint| {
+            !tracked.held.contains(container) && !self.is_abandoned(key, container, checkpoint.last_sample_start, now)
+        });
         checkpoints
     }
 

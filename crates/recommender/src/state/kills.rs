@@ -144,7 +144,9 @@ impl State {
         if is_old {
             return KillFate::Refused;
         }
-        if self.stored_until(kill).is_some_and(|stored| stored.duration_since(kill.at) >= interval) {
+        // History that a clock ahead has dated in the future holds no kill of the present.
+        let stored = self.stored_until(kill).filter(|stored| *stored <= now);
+        if stored.is_some_and(|stored| stored.duration_since(kill.at) >= interval) {
             return KillFate::Stored;
         }
         match self.fleet.record_oom(&container, kill.at, kill.memory, now) {

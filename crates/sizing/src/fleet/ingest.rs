@@ -10,14 +10,12 @@ use super::policy_history::Observation;
 use crate::aggregate::Aggregate;
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::config::MemoryRules;
+use crate::decaying::Shape;
 use crate::instant::Instant;
+use crate::policy::policy_for;
 
 /// Clocks differ, but samples from further ahead would make everything real look ancient, so they are refused.
 const MAX_AHEAD_NS: i64 = 86_400_000_000_000;
-
-/// Stored histories may refer to times this much further ahead than samples: references are rounded, peaks end their window, and the clock
-/// that dated the last sample may have been ahead, or ours behind. History is worth more than its last sample's time.
-const MAX_STORED_AHEAD_NS: i64 = 100 * MAX_AHEAD_NS;
 
 /// A sample further ahead than this would stop the windows of policies that go by windows until its time has come, so it is not shown to them.
 const MAX_WINDOW_AHEAD_NS: i64 = 300_000_000_000;
@@ -29,6 +27,14 @@ pub struct Accepted {
     pub cpu: bool,
     /// The memory usage did.
     pub memory: bool,
+}
+
+/// The time of a stored history that is the furthest in the future.
+struct Ahead {
+    field: &'static str,
+    time: Timestamp,
+    /// Nanoseconds from now to it, less what it may be later than the last sample.
+    by_ns: i64,
 }
 
 /// Why a sample or OOM kill cannot be used.
@@ -127,7 +133,8 @@ impl Fleet {
         history.and_then(|(_, history)| history.rules.as_deref()).copied().unwrap_or(self.config.memory)
     }
 
-    /// Takes over the stored history of a container of an autoscaler; it replaces what was taken over before.
+    /// Takes over the stored history of a container of an autoscaler; it replaces what was taken over before. History that ends more than a
+    /// day after `now` is refused: samples would count for nothing until its time has come.
     pub fn load_checkpoint(
         &mut self,
         id: &AutoscalerId,
@@ -135,11 +142,58 @@ impl Fleet {
         stored: &Checkpoint,
         now: Timestamp,
     ) -> Result<(), CheckpointError> {
-        check_stored_times(stored, now)?;
-        let loaded = Aggregate::load(stored)?;
+        if let Some(Ahead { field, time, .. }) = self.ahead(id, container, stored, now) {
+            return Err(CheckpointError::Future { field, time });
+        }
+        self.store(id, container, Aggregate::load(stored)?)
+    }
+
+    /// Takes over stored history as [`Fleet::load_checkpoint`] does. History that ends more than a day after `now` is moved back, so that it
+    /// ends now: for a `now` that is known to be right.
+    pub fn load_checkpoint_moved_back(
+        &mut self,
+        id: &AutoscalerId,
+        container: &str,
+        stored: &Checkpoint,
+        now: Timestamp,
+    ) -> Result<(), CheckpointError> {
+        let mut loaded = Aggregate::load(stored)?;
+        if let Some(Ahead { by_ns, .. }) = self.ahead(id, container, stored, now) {
+            loaded.move_back(&self.shapes, by_ns);
+        }
+        self.store(id, container, loaded)
+    }
+
+    fn store(&mut self, id: &AutoscalerId, container: &str, loaded: Aggregate) -> Result<(), CheckpointError> {
         let namespace = self.namespaces.get_mut(id.namespace.as_str());
         let is_stored = namespace.is_some_and(|namespace| namespace.store(&id.name, container, loaded));
         if is_stored { Ok(()) } else { Err(CheckpointError::UnknownAutoscaler) }
+    }
+
+    /// By how much stored history ends after `now`, if that is more than samples may be ahead. References may be later by the half-life
+    /// to which they are rounded, and those of peaks by the window that they end.
+    fn ahead(&self, id: &AutoscalerId, container: &str, stored: &Checkpoint, now: Timestamp) -> Option<Ahead> {
+        let mut rules = self.config.memory;
+        let policies = self.autoscaler(id).map(|(_, autoscaler)| &*autoscaler.spec.policies);
+        if let Some(policy) = policies.and_then(|policies| policy_for(policies, container)) {
+            policy.overlay(&mut rules);
+        }
+        let rounded = |shape: &Shape| shape.half_life.nanoseconds();
+        let times = [
+            ("lastSampleStart", stored.last_sample_start, 0),
+            ("cpuHistogram.referenceTimestamp", stored.cpu_histogram.reference_timestamp, rounded(&self.shapes.cpu)),
+            (
+                "memoryHistogram.referenceTimestamp",
+                stored.memory_histogram.reference_timestamp,
+                rounded(&self.shapes.memory).saturating_add(rules.interval_ns),
+            ),
+        ];
+        let ahead = times.into_iter().filter_map(|(field, time, slack_ns)| {
+            let time = time?;
+            let by_ns = Instant::from(time).since(now.into()).saturating_sub(slack_ns);
+            (by_ns > MAX_AHEAD_NS).then_some(Ahead { field, time, by_ns })
+        });
+        ahead.max_by_key(|ahead| ahead.by_ns)
     }
 
     /// An error unless the container is an init container of its pod.
@@ -155,19 +209,6 @@ impl Fleet {
 fn check_time(container: &ContainerRef, at: Timestamp, now: Timestamp) -> Result<(), SampleError> {
     if is_ahead(at, now, MAX_AHEAD_NS) {
         return Err(SampleError::Future { container: container.clone(), at });
-    }
-    Ok(())
-}
-
-fn check_stored_times(stored: &Checkpoint, now: Timestamp) -> Result<(), CheckpointError> {
-    for (field, time) in [
-        ("cpuHistogram.referenceTimestamp", stored.cpu_histogram.reference_timestamp),
-        ("memoryHistogram.referenceTimestamp", stored.memory_histogram.reference_timestamp),
-        ("lastSampleStart", stored.last_sample_start),
-    ] {
-        if let Some(time) = time.filter(|time| is_ahead(*time, now, MAX_STORED_AHEAD_NS)) {
-            return Err(CheckpointError::Future { field, time });
-        }
     }
     Ok(())
 }

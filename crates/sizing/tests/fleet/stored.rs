@@ -34,14 +34,55 @@ fn stored_history_from_the_far_future_is_refused() {
 }
 
 #[test]
-fn stored_history_is_loaded_by_a_clock_that_is_weeks_behind() {
+fn stored_history_from_the_future_is_refused_or_moved_back() {
     let mut fleet = web();
-    let now = start() + minutes(60);
+    let now = start() + SignedDuration::from_hours(30);
     let stored = fleet.checkpoints(&id("web"), now).unwrap().remove("app").unwrap();
-    for days in [2, 8, 60] {
+    let moved = |days| {
+        let mut fresh = crate::shop::fleet();
+        fresh.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+        let behind = now - SignedDuration::from_hours(24 * days);
+        fresh.load_checkpoint_moved_back(&id("web"), "app", &stored, behind).unwrap();
+        (fresh.checkpoints(&id("web"), now).unwrap().remove("app").unwrap(), behind)
+    };
+    for days in [0, 1] {
         let behind = now - SignedDuration::from_hours(24 * days);
         assert_eq!(fleet.load_checkpoint(&id("web"), "app", &stored, behind), Ok(()), "{days}");
+        assert_eq!(moved(days).0, stored, "{days}");
     }
+    for days in [3, 8, 60, 400] {
+        let behind = now - SignedDuration::from_hours(24 * days);
+        let refused = fleet.load_checkpoint(&id("web"), "app", &stored, behind);
+        assert!(matches!(refused, Err(CheckpointError::Future { .. })), "{days}");
+        let (moved, now) = moved(days);
+        let age = |stored: &sizing::Checkpoint| {
+            stored.last_sample_start.unwrap().duration_since(stored.first_sample_start.unwrap())
+        };
+        assert_eq!(moved.last_sample_start, Some(now), "{days}");
+        assert_eq!((age(&moved), moved.total_samples_count), (age(&stored), stored.total_samples_count), "{days}");
+        for (moved, stored) in
+            [(&moved.cpu_histogram, &stored.cpu_histogram), (&moved.memory_histogram, &stored.memory_histogram)]
+        {
+            assert_eq!((&moved.bucket_weights, moved.total_weight), (&stored.bucket_weights, stored.total_weight));
+            let ahead = moved.reference_timestamp.unwrap().duration_since(now);
+            assert!(ahead <= SignedDuration::from_hours(48), "{days}: {ahead}");
+        }
+    }
+}
+
+#[test]
+fn samples_from_the_future_in_stored_history_leave_the_first_sample_its_time() {
+    let mut fleet = web();
+    let ahead = start() + SignedDuration::from_hours(24 * 8);
+    crate::shop::add_hour(&mut fleet, "web-1", ahead);
+    let stored = fleet.checkpoints(&id("web"), ahead + minutes(60)).unwrap().remove("app").unwrap();
+    let now = start() + minutes(120);
+    fleet.load_checkpoint_moved_back(&id("other"), "app", &stored, now).unwrap_err();
+    let mut fresh = crate::shop::fleet();
+    fresh.apply_autoscaler(&id("web"), selecting(&[("app", "web")]));
+    fresh.load_checkpoint_moved_back(&id("web"), "app", &stored, now).unwrap();
+    let moved = fresh.checkpoints(&id("web"), now).unwrap().remove("app").unwrap();
+    assert_eq!((moved.first_sample_start, moved.last_sample_start), (Some(start()), Some(now)));
 }
 
 #[test]

@@ -27,6 +27,11 @@ struct Clocked {
 impl Clocked {
     /// Two days of usage of `web-1`, each half hour, of which `web-0` of an earlier version was there on the first.
     fn new() -> Self {
+        Self::ahead(0)
+    }
+
+    /// The same, with all clocks ahead by this many seconds.
+    fn ahead(ahead: i64) -> Self {
         let mut cluster = Cluster::web(&["web-1"]);
         let earlier = model::Labels::from_iter([("app", "web"), ("version", "1")]);
         let earlier = cluster::Pod { labels: earlier, ..pod("web-0", "web") };
@@ -37,7 +42,7 @@ impl Clocked {
             if second == DAY {
                 clocked.cluster.view.pods.delete(&ObjectKey::new("shop", "web-0"));
             }
-            clocked.round(second, 0, 0);
+            clocked.round(second, ahead, ahead);
         }
         clocked
     }
@@ -45,7 +50,7 @@ impl Clocked {
     /// One round at a true time: with a clock and samples that are ahead by so much.
     fn round(&mut self, second: i64, clock: i64, samples: i64) {
         let running = self.cluster.view.pods.iter();
-        let usage = running.map(|pod| usage(&pod.key.name, second + samples)).collect::<Vec<_>>();
+        let usage = running.map(|pod| usage(&pod.key.name, second + samples, 250)).collect::<Vec<_>>();
         self.round_with(second, clock, &usage);
     }
 
@@ -55,7 +60,9 @@ impl Clocked {
         state.load_autoscalers(&self.cluster.view);
         state.load_checkpoints(&self.cluster.view.checkpoints, now);
         state.load_pods(&self.cluster.view, now);
-        state.add_usage(usage, now);
+        state.begin_usage(usage, now);
+        state.load_checkpoints(&self.cluster.view.checkpoints, now);
+        state.take_usage(usage, now, |_, _, _| ());
         state.source_read(!usage.is_empty());
         state.round_ended(now, self.started + Duration::from_secs(second.unsigned_abs()));
         state.delete_removed_pods();
@@ -91,9 +98,9 @@ impl Clocked {
     }
 }
 
-fn usage(pod: &str, second: i64) -> ContainerUsage {
+fn usage(pod: &str, second: i64, millicores: i64) -> ContainerUsage {
     let container = ContainerRef { namespace: "shop".to_owned(), pod: pod.to_owned(), container: "main".to_owned() };
-    let (cpu, memory) = (Cpu::from_millicores(250), Memory::from_bytes(300 * MI));
+    let (cpu, memory) = (Cpu::from_millicores(millicores), Memory::from_bytes(300 * MI));
     ContainerUsage { container, sample: Sample { at: at(second), cpu: Some(cpu), memory: Some(memory) } }
 }
 
@@ -148,12 +155,66 @@ fn a_start_with_a_wrong_clock_loses_nothing_that_is_stored() {
         for (index, clock) in [jump, jump, jump, jump, 0, 0].into_iter().enumerate() {
             let second = 2 * DAY + index as i64 * MINUTE;
             // The source of usage is silent at first.
-            let measured = if index < 2 { Vec::new() } else { vec![usage("web-1", second)] };
+            let measured = if index < 2 { Vec::new() } else { vec![usage("web-1", second, 250)] };
             after.round_with(second, clock, &measured);
             assert!(after.samples(2 * DAY + HOUR).1 >= ALL, "{jump} {index}");
         }
         assert!(after.samples(2 * DAY + HOUR).0 > ALL, "{jump}: {:?}", after.samples(2 * DAY + HOUR));
     }
+}
+
+#[test]
+fn replicas_with_different_clocks_lose_no_history() {
+    for wrong in [-200 * DAY, -8 * DAY, -HOUR, 8 * DAY, 200 * DAY] {
+        for nodes_too in [false, true] {
+            if nodes_too && wrong.abs() > 100 * DAY {
+                continue;
+            }
+            let mut leader = Clocked::new();
+            for (term, clock) in (0..).zip([wrong, 0, wrong, 0]) {
+                leader = leader.restarted();
+                for round in 0..4 {
+                    let second = 2 * DAY + (term * 4 + round) * MINUTE;
+                    // The source of usage is silent at first.
+                    if round == 0 {
+                        leader.round_with(second, clock, &[]);
+                    } else {
+                        leader.round(second, clock, if nodes_too { clock } else { 0 });
+                    }
+                    let (_, stored) = leader.samples(2 * DAY + HOUR);
+                    assert!(stored >= ALL, "{wrong} {nodes_too} {term} {round}: {stored}");
+                }
+            }
+            let (known, stored) = leader.samples(2 * DAY + HOUR);
+            assert!(known > ALL && stored == known, "{wrong} {nodes_too}: {known} {stored}");
+        }
+    }
+}
+
+#[test]
+fn history_from_the_future_waits_for_usage_and_does_not_outweigh_it() {
+    for ahead in [2 * DAY, 8 * DAY, 99 * DAY, 200 * DAY] {
+        let mut after = Clocked::ahead(ahead).restarted();
+        after.round_with(2 * DAY, 0, &[]);
+        assert_eq!(after.samples(2 * DAY), (0, ALL), "{ahead}: nothing says yet whose clock is wrong");
+        after.round(2 * DAY + MINUTE, 0, 0);
+        assert_eq!(after.samples(2 * DAY + MINUTE), (ALL + 1, ALL + 1), "{ahead}: usage confirms this clock");
+        for second in (2 * DAY + HOUR..4 * DAY).step_by(1800) {
+            after.round_with(second, 0, &[usage("web-1", second, 1000)]);
+        }
+        let status = after.cluster.decide(4 * DAY).remove(0).status;
+        let status = serde_json::to_value(&status).expect("a status");
+        let target = &status["recommendation"]["containerRecommendations"][0]["target"]["cpu"];
+        assert!(target.as_str().is_some_and(|cpu| cpu.starts_with('1')), "{ahead}: {target}");
+    }
+}
+
+#[test]
+fn a_kill_counts_though_history_was_stored_in_the_future() {
+    let mut after = Clocked::ahead(8 * DAY).restarted();
+    after.round(2 * DAY, 0, 0);
+    after.round(2 * DAY + MINUTE, 0, 0);
+    assert_eq!(after.cluster.kill("web-1", 2 * DAY + 2 * MINUTE).accepted, 1);
 }
 
 #[test]
