@@ -6,9 +6,10 @@
 
 mod ledger;
 mod rebuild;
+mod round;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use runtime::Backoff;
@@ -26,11 +27,10 @@ use crate::metrics::Metrics;
 
 pub(crate) use ledger::{Gap, Ledger};
 pub(crate) use rebuild::{Rebuild, Resource, Scene};
+use round::Failures;
 
 /// Pauses between attempts. There is always another one.
 const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), cap: Duration::from_mins(1), tries: u32::MAX };
-/// A store that fails this often in one round is left alone until the next.
-const MAX_FAILURES: usize = 3;
 
 /// Where history is and how much of it is wanted.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl Fetching {
     /// Goes on for ever, or until nobody changes the state any more.
     pub(crate) async fn run(self) {
         let mut revisions = self.shared.revisions();
-        let mut failures = 0;
+        let (mut failures, mut by_gap) = (0, Failures::default());
         loop {
             revisions.mark_unchanged();
             let gaps = block_in_place(|| self.shared.lock().missing_history(Timestamp::now()));
@@ -69,7 +69,7 @@ impl Fetching {
                 }
                 continue;
             }
-            match self.fill(gaps).await {
+            match self.fill(gaps, &mut by_gap).await {
                 Ok(()) => failures = 0,
                 Err(error) => {
                     failures += 1;
@@ -87,14 +87,15 @@ impl Fetching {
         }
     }
 
-    async fn fill(&self, gaps: Vec<Gap>) -> Result<(), PrometheusError> {
+    async fn fill(&self, gaps: Vec<Gap>, failures: &mut Failures) -> Result<(), PrometheusError> {
         let store = Prometheus::connect(&self.settings.connection, self.observer()).await?;
         let now = Timestamp::now();
         let Some(whole) = self.window(now, now) else { return Ok(()) };
         let layout = store.detect(&self.settings.usage, &self.settings.pod_labels, whole).await?;
         tracing::info!(?layout, namespaces = gaps.len(), "fetching history");
-        let mut failed = Vec::new();
-        for gap in gaps {
+        let (mut round, mut first) = (failures.begin(gaps), None);
+        while let Some(gap) = round.next() {
+            let began = Instant::now();
             let filled = self.fill_one(&store, &layout, &gap, now).await;
             self.metrics.history.fetched(filled.is_ok());
             if let Err(error) = filled {
@@ -103,13 +104,11 @@ impl Fetching {
                     error = with_causes(&error),
                     "cannot fetch the history of a namespace"
                 );
-                failed.push(error);
-            }
-            if failed.len() >= MAX_FAILURES {
-                break;
+                round.failed(gap, began.elapsed());
+                first.get_or_insert(error);
             }
         }
-        failed.into_iter().next().map_or(Ok(()), Err)
+        first.map_or(Ok(()), Err)
     }
 
     async fn fill_one(
