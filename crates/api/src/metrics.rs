@@ -17,8 +17,8 @@ use serde_json::Value;
 /// Usage of a pod's containers over one window.
 #[derive(Deserialize, Clone, Debug, PartialEq)]
 pub struct PodMetrics {
-    /// Name, namespace and labels of the pod.
-    #[serde(default)]
+    /// Name and namespace of the pod. An answer holds all pods of a cluster, so the rest, such as labels, is dropped while it is read.
+    #[serde(default, deserialize_with = "names")]
     pub metadata: ObjectMeta,
     /// End of the window.
     pub timestamp: Time,
@@ -50,6 +50,17 @@ pub struct Usage {
     /// Memory working set, in bytes, at the end of the window.
     #[serde(deserialize_with = "tolerant")]
     pub memory: Option<Quantity>,
+}
+
+/// Name and namespace alone.
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(Deserialize)]
+    struct Names {
+        name: Option<String>,
+        namespace: Option<String>,
+    }
+    let Names { name, namespace } = Names::deserialize(deserializer)?;
+    Ok(ObjectMeta { name, namespace, ..ObjectMeta::default() })
 }
 
 /// One value that does not parse must not cost the metrics of all pods in the answer.
@@ -113,12 +124,17 @@ mod tests {
     fn the_answer_of_a_metrics_server_is_read() {
         let metrics: PodMetrics = serde_json::from_value(json!({
             "kind": "PodMetrics", "apiVersion": "metrics.k8s.io/v1beta1",
-            "metadata": {"name": "web-0", "namespace": "shop", "labels": {"app": "web"}},
+            "metadata": {
+                "name": "web-0", "namespace": "shop", "creationTimestamp": "2026-01-01T12:34:56Z",
+                "labels": {"app": "web"}, "annotations": {"note": "long"}, "managedFields": [{"manager": "x"}],
+            },
             "timestamp": "2026-01-01T12:34:56Z", "window": "10.062s",
             "containers": [{"name": "app", "usage": {"cpu": "250m"}}, {"name": "sidecar"}],
         }))
         .unwrap();
-        assert_eq!(metrics.metadata.name.as_deref(), Some("web-0"));
+        let names =
+            ObjectMeta { name: Some("web-0".to_owned()), namespace: Some("shop".to_owned()), ..ObjectMeta::default() };
+        assert_eq!(metrics.metadata, names, "nothing else is kept");
         assert_eq!(metrics.timestamp.0.as_second(), 1_767_270_896);
         assert_eq!(metrics.window, "10.062s");
         assert_eq!(metrics.containers[0].usage.cpu, Some("250m".parse().unwrap()));

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use runtime::client::is_too_long;
 use sources::ContainerUsage;
 use sources::external_metrics::{ExternalMetrics, Pass, PodQuestion};
-use sources::metrics_api::MetricsApi;
+use sources::metrics_api::{MetricsApi, MetricsApiError};
 
 use crate::state::State;
 
@@ -41,7 +42,8 @@ impl Usage {
             Self::MetricsApi(api) => match api.read().await {
                 Ok(usage) => Reading { usage: Arc::new(usage), is_complete: true },
                 Err(error) => {
-                    tracing::warn!(%error, "no usage was read; recommendations stay as they are");
+                    let remedy = remedy(&error);
+                    tracing::warn!(%error, remedy, "no usage was read; recommendations stay as they are");
                     Reading { usage: Arc::default(), is_complete: false }
                 }
             },
@@ -54,5 +56,31 @@ impl Usage {
                 Reading { usage: Arc::new(usage), is_complete: failed + left_out == 0 }
             }
         }
+    }
+}
+
+/// What an operator can do about an answer that is too long. The metrics API has no pages.
+fn remedy(error: &MetricsApiError) -> Option<&'static str> {
+    is_too_long(error)
+        .then_some("run a recommender per namespace with --vpa-object-namespace, or use --use-external-metrics")
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Client;
+    use runtime::client::TooLong;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_names_the_bound_and_the_remedy() {
+        let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(TooLong)
+        });
+        let error = MetricsApi::new(Client::new(service, "suite"), None).read().await.expect_err("too long");
+        let text = error.to_string();
+        assert!(text.contains("longer than 128 MiB"), "{text}");
+        assert!(remedy(&error).is_some_and(|remedy| remedy.contains("--vpa-object-namespace")));
+        assert_eq!(remedy(&MetricsApiError::Unavailable("down".to_owned())), None);
     }
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes, HttpBody, to_bytes};
-use futures::StreamExt as _;
+use axum::body::{Body, Bytes, HttpBody};
+use futures::{Stream, StreamExt as _};
 use http::header::{UPGRADE, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use kube::Config;
@@ -264,17 +264,27 @@ where
     let deadline = tokio::time::Instant::now() + timeout;
     let response = tokio::time::timeout_at(deadline, answer).await.map_err(|_| NoAnswer(timeout))??;
     Ok(response.map(|body| {
-        let chunks = Body::new(body).into_data_stream();
-        let bounded = futures::stream::try_unfold((chunks, 0_usize), move |(mut chunks, length)| async move {
+        let chunks = bounded(body);
+        let timed = futures::stream::try_unfold(Box::pin(chunks), move |mut chunks| async move {
             let next = tokio::time::timeout_at(deadline, chunks.next()).await;
-            let Some(chunk) = next.map_err(|_| BoxError::from(NoAnswer(timeout)))?.transpose()? else {
-                return Ok::<_, BoxError>(None);
-            };
-            let length = length + chunk.len();
-            if length > ANSWER_BYTES { Err(TooLong.into()) } else { Ok(Some((chunk, (chunks, length)))) }
+            let chunk = next.map_err(|_| BoxError::from(NoAnswer(timeout)))?.transpose()?;
+            Ok::<_, BoxError>(chunk.map(|chunk| (chunk, chunks)))
         });
-        Body::from_stream(bounded)
+        Body::from_stream(timed)
     }))
+}
+
+/// The chunks of a body, which fails when it is too long.
+fn bounded<B>(body: B) -> impl Stream<Item = Result<Bytes, BoxError>> + Send
+where
+    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let mut length = 0_usize;
+    Body::new(body).into_data_stream().map(move |chunk| {
+        let chunk = chunk?;
+        length = length.saturating_add(chunk.len());
+        if length > ANSWER_BYTES { Err(TooLong.into()) } else { Ok(chunk) }
+    })
 }
 
 async fn whole_answer<B>(
@@ -286,7 +296,11 @@ where
 {
     let whole = async {
         let (parts, body) = answer.await?.into_parts();
-        let bytes = to_bytes(Body::new(body), ANSWER_BYTES).await?;
+        let mut chunks = std::pin::pin!(bounded(body));
+        let mut bytes = Vec::new();
+        while let Some(chunk) = chunks.next().await {
+            bytes.extend_from_slice(&chunk?);
+        }
         Ok(Response::from_parts(parts, Body::from(bytes)))
     };
     tokio::time::timeout(timeout, whole).await.map_err(|_| NoAnswer(timeout))?
@@ -296,9 +310,15 @@ where
 #[error("no answer from the API server within {0:?}")]
 pub(crate) struct NoAnswer(pub(crate) Duration);
 
+/// An answer of the API server is longer than the client reads.
 #[derive(Debug, thiserror::Error)]
 #[error("an answer of the API server is longer than {} MiB", ANSWER_BYTES >> 20)]
-struct TooLong;
+pub struct TooLong;
+
+/// Whether an error is, or comes from, [`TooLong`].
+pub fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(<dyn std::error::Error>::is::<TooLong>)
+}
 
 #[derive(Debug, thiserror::Error)]
 #[error("too many requests wait for the API server")]
@@ -429,7 +449,9 @@ mod tests {
         let (last, before) = chunks.split_last().unwrap();
         assert_eq!(before.iter().map(|length| length.as_ref().unwrap()).sum::<usize>(), ANSWER_BYTES);
         assert_eq!(last.as_ref().unwrap_err().to_string(), "an answer of the API server is longer than 128 MiB");
-        assert!(gated.call(get("/api/v1/pods")).await.is_err());
+        let whole = gated.call(get("/api/v1/pods")).await.unwrap_err();
+        assert_eq!(whole.to_string(), "an answer of the API server is longer than 128 MiB");
+        assert!(is_too_long(&*whole));
     }
 
     #[tokio::test(start_paused = true)]
