@@ -52,9 +52,9 @@ impl Aggregated {
             Err(error) if is_without_connection(&error) => send(&self.client, ask, hops).await,
             sent => sent,
         };
-        let (parts, body) = sent.map_err(|error| ExchangeError::Lost(with_causes(&error)))?.into_parts();
+        let (parts, body) = sent.map_err(|error| ExchangeError::no_connection(with_causes(&error)))?.into_parts();
         let body = Limited::new(body, MOST_BYTES).collect().await;
-        let bytes = body.map_err(|error| ExchangeError::Lost(with_causes(&*error)))?.to_bytes();
+        let bytes = body.map_err(|error| ExchangeError::no_connection(with_causes(&*error)))?.to_bytes();
         if parts.status.is_success() { values_in(ask, &bytes) } else { Err(refusal(parts.status, &bytes)) }
     }
 }

@@ -1,9 +1,12 @@
 //! What comes of one question to another provider, whatever it speaks. Bounded in time and size.
+//!
+//! The text of an error is for whoever asks, who may be any user with an autoscaler.
 
 use std::time::Duration;
 
 use api::external_metrics::ExternalMetricValue;
 use model::Quantity;
+use sources::prometheus::Detail;
 
 use crate::answer::{ExternalValue, MilliValue};
 use crate::ask::ExternalAsk;
@@ -46,15 +49,26 @@ pub(super) enum ExchangeError {
     /// The answer cannot be used.
     #[error("its answer cannot be used: {0}")]
     Nonsense(String),
-    /// There was none.
-    #[error("no answer: {0}")]
-    Lost(String),
+    /// There was none. Callers see the text alone; addresses and names of the connection are in its source, for the log.
+    #[error("no answer: {said}")]
+    Lost {
+        /// What it said, or the kind of the failure.
+        said: String,
+        /// What only the log may have.
+        #[source]
+        detail: Option<Detail>,
+    },
     /// There was none in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
 }
 
 impl ExchangeError {
+    /// There was no connection, or it broke.
+    pub(super) fn no_connection(detail: String) -> Self {
+        Self::Lost { said: "the connection failed".to_owned(), detail: Some(detail.into()) }
+    }
+
     /// Whether it is there at all. A single metric's trouble is no reason to ask about no other: providers answer 500 when the query behind one fails.
     pub(super) fn is_alive(&self) -> bool {
         match self {
@@ -63,7 +77,7 @@ impl ExchangeError {
             }
             // It has too much to do, or somebody in front of it answers in its place.
             Self::Code { code, .. } => !matches!(code, 429 | 502..=504),
-            Self::Lost(_) | Self::Timeout(_) => false,
+            Self::Lost { .. } | Self::Timeout(_) => false,
         }
     }
 }

@@ -155,7 +155,7 @@ fn item(item: proto::ExternalMetricValue) -> Result<ExternalMetricValue, Exchang
 }
 
 /// The operator answers with `UNKNOWN` when a scaler gives it no value: it is well, and other metrics have theirs. An `UNKNOWN` with
-/// something behind it is our own library's.
+/// something behind it is our own library's, as are the errors of the connection.
 fn refusal(status: &Status) -> ExchangeError {
     let message = in_short(status.message());
     match status.code() {
@@ -165,11 +165,8 @@ fn refusal(status: &Status) -> ExchangeError {
         Code::OutOfRange => ExchangeError::Nonsense(message),
         Code::Internal if status.source().is_none() => ExchangeError::Nonsense(message),
         Code::Unknown if status.source().is_none() => ExchangeError::NoValue(message),
-        _ => {
-            let behind = status.source().map(with_causes).filter(|behind| !behind.contains(&message));
-            let behind = behind.map(|behind| format!(": {}", in_short(&behind))).unwrap_or_default();
-            ExchangeError::Lost(format!("{message}{behind}"))
-        }
+        _ if status.source().is_none() => ExchangeError::Lost { said: message, detail: None },
+        _ => ExchangeError::no_connection(with_causes(status)),
     }
 }
 

@@ -66,7 +66,7 @@ impl Link {
             }
         };
         let answer = tokio::time::timeout(time, exchange).await.unwrap_or(Err(ExchangeError::Timeout(time)));
-        if let (Self::Keda(keda), Err(ExchangeError::Timeout(_) | ExchangeError::Lost(_))) = (self, &answer) {
+        if let (Self::Keda(keda), Err(ExchangeError::Timeout(_) | ExchangeError::Lost { .. })) = (self, &answer) {
             keda.connect_anew();
         }
         answer

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
+use sources::causes::with_causes;
 
 use super::breaker::Breaker;
 use super::exchange::ExchangeError;
@@ -51,16 +52,17 @@ enum Failure {
     Exchange(ExchangeError),
     /// It was not, because it has failed too often.
     Resting,
-    /// It cannot be.
-    NoLink(String),
+    /// It cannot be. The log says why.
+    NoLink,
 }
 
 impl Failure {
+    /// The text for whoever asks. Files and addresses are in the log alone.
     fn text(&self) -> String {
         match self {
             Self::Exchange(error) => error.to_string(),
             Self::Resting => "it has failed too often and is not asked for some seconds".to_owned(),
-            Self::NoLink(why) => why.clone(),
+            Self::NoLink => "its certificates or settings cannot be used".to_owned(),
         }
     }
 }
@@ -157,10 +159,7 @@ impl Upstream {
     }
 
     async fn exchange(&self, ask: &ExternalAsk, hops: HeaderValue, last: Key) -> (Answer, Duration) {
-        let link = match &self.link {
-            Ok(link) => link,
-            Err(why) => return (Err(Failure::NoLink(why.clone())), Duration::ZERO),
-        };
+        let Ok(link) = &self.link else { return (Err(Failure::NoLink), Duration::ZERO) };
         if let Err(error) = link.takes(ask) {
             return (Err(Failure::Exchange(error)), Duration::ZERO);
         }
@@ -168,14 +167,15 @@ impl Upstream {
             return (Err(Failure::Resting), Duration::ZERO);
         }
         let answer = link.exchange(ask, &hops, self.spec.timeout).await;
-        let is_open = {
+        let (was_open, is_open) = {
             let mut breaker = lock(&self.breaker);
+            let was_open = breaker.is_open();
             match &answer {
                 Err(ExchangeError::Timeout(_)) => breaker.failed(Instant::now(), Some(key(ask.namespace.as_bytes()))),
                 Err(error) if !error.is_alive() => breaker.failed(Instant::now(), None),
                 _ => breaker.succeeded(),
             }
-            breaker.is_open()
+            (was_open, breaker.is_open())
         };
         self.metrics.rests(&self.spec.name, is_open);
         match answer {
@@ -186,7 +186,17 @@ impl Upstream {
                 (Ok(values), SHARED)
             }
             Err(error) => {
-                tracing::debug!(upstream = self.spec.name, metric = ask.metric, %error, "another provider gives no metric");
+                let (upstream, metric, reason) = (&self.spec.name, &ask.metric, with_causes(&error));
+                if is_open && !was_open {
+                    tracing::warn!(
+                        upstream,
+                        metric,
+                        reason,
+                        "provider failed repeatedly and is not asked for some seconds"
+                    );
+                } else {
+                    tracing::debug!(upstream, metric, reason, "provider gives no metric");
+                }
                 (Err(Failure::Exchange(error)), Duration::ZERO)
             }
         }
