@@ -34,4 +34,4 @@ pub mod serve;
 pub mod takeover;
 
 pub use args::{Args, PROGRAM};
-pub use run::run;
+pub use run::{run, run_on};

@@ -26,12 +26,20 @@ const LEAVING: Duration = Duration::from_secs(10);
 const ATTENDANCE: Duration = Duration::from_mins(3);
 
 /// The adapter's work.
-pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
+pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
+    run_on(Port::open("secure-port", args.serving.secure_port, LIMITS), args, chassis)
+}
+
+/// The adapter's work on a port that is opened when there are certificates.
+pub async fn run_on(
+    port: impl Future<Output = anyhow::Result<Port>>,
+    args: Args,
+    chassis: Chassis,
+) -> anyhow::Result<()> {
     let Args { command: _, common: _, guard, expected, rules, routes, serving } = args;
     let rules = rules.settings()?;
     let metrics = Metrics::register(&chassis.registry)?;
     let own = serving.own_service(&own_namespace());
-    let secure_port = serving.secure_port;
     let source = serving.source(chassis.client.clone(), &own);
 
     // Questions are answered for some time after the shutdown, by a state that goes on.
@@ -50,7 +58,7 @@ pub async fn run(args: Args, chassis: Chassis) -> anyhow::Result<()> {
     let Some(certificates) = chassis.shutdown.run_until_cancelled(source.get(&clock)).await else { return Ok(()) };
     let certificates = certificates?;
 
-    let port = Port::open("secure-port", secure_port, LIMITS).await?;
+    let port = port.await?;
     tracing::info!(address = %port.address()?, "answering questions for metrics");
     let health = Endpoints {
         registry: chassis.registry.clone(),

@@ -42,6 +42,7 @@ pub(crate) struct Known {
 /// A running one; it ends when dropped.
 pub(crate) struct ApiServer {
     pub(crate) client: Client,
+    pub(crate) config: Config,
     pub(crate) known: Arc<Known>,
     server: AbortHandle,
 }
@@ -72,7 +73,7 @@ impl ApiServer {
         let server = tokio::spawn(serve(listener, router, None, Limits::default(), CancellationToken::new()));
         let mut config = Config::new(address.parse().unwrap());
         config.default_retry = false;
-        Self { client: Client::try_from(config).unwrap(), known, server: server.abort_handle() }
+        Self { client: Client::try_from(config.clone()).unwrap(), config, known, server: server.abort_handle() }
     }
 
     /// Changes what the `ConfigMap` says.

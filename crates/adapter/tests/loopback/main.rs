@@ -9,6 +9,7 @@ mod crowd;
 mod files;
 mod identity;
 mod keda;
+mod leaving;
 mod operator;
 mod provider;
 mod providers;
