@@ -11,7 +11,7 @@ use runtime::{Activity, ApiServerClock};
 use tokio::sync::watch;
 
 use crate::act::configuration::{Registered, register};
-use crate::act::rollout::Replica;
+use crate::act::rollout::{NewerRevision, Replica};
 use crate::registration::{Address, CONFIGURATION, Registration};
 
 /// How often the registration is compared with what it should be where nothing seems to have changed.
@@ -31,6 +31,8 @@ pub struct Attendant {
     pub clock: ApiServerClock,
     /// This replica, where it is one of a Deployment.
     pub replica: Option<Replica>,
+    /// How long no replica of a newer revision of the Deployment may be ready before its registration is taken back.
+    pub patience: Duration,
     /// Whether pods that are created come to this replica: the webhook was registered, and its certificate is not refused.
     pub in_effect: watch::Sender<bool>,
 }
@@ -44,7 +46,7 @@ impl Attendant {
         loop {
             self.activity.record(Instant::now());
             let looked = self.certificates.look(state.trusted.as_deref(), self.clock.now()).await;
-            let told = state.tell(&self.certificates, self.registration.as_ref(), self.replica.as_ref()).await;
+            let told = state.tell(&self).await;
             is_registered |= told.is_ok();
             let clients = state.clients(self.registration.as_ref());
             let trust = self.scrutiny.look(&self.certificates, &clients, self.clock.now()).await;
@@ -73,6 +75,7 @@ struct Told {
     checked: Option<Instant>,
     /// The registration was last seen to be that of a newer revision.
     is_newer: bool,
+    newer: NewerRevision,
 }
 
 impl Told {
@@ -87,12 +90,8 @@ impl Told {
         vec![Clients { object: CONFIGURATION.to_owned(), name, bundle: bundle.clone() }]
     }
 
-    async fn tell(
-        &mut self,
-        certificates: &Certificates,
-        registration: Option<&(Api<MutatingWebhookConfiguration>, Registration)>,
-        replica: Option<&Replica>,
-    ) -> anyhow::Result<()> {
+    async fn tell(&mut self, attendant: &Attendant) -> anyhow::Result<()> {
+        let Attendant { certificates, registration, replica, patience, .. } = attendant;
         let Some((configurations, registration)) = registration else { return Ok(()) };
         let bundle = certificates.bundle();
         let is_new = bundle != self.bundle;
@@ -105,8 +104,11 @@ impl Told {
         if is_change {
             tracing::info!("New client CA found, reloading and patching webhook");
         }
-        let registered = register(configurations, registration, bundle.as_deref(), replica).await;
-        let Registered { bundle: trusted, changed, is_newer } = registered.context("cannot register the webhook")?;
+        let takes_back = self.newer.is_unready_for(*patience, Instant::now());
+        let registered = register(configurations, registration, bundle.as_deref(), replica.as_ref(), takes_back).await;
+        let Registered { bundle: trusted, changed, is_newer, is_newer_ready } =
+            registered.context("cannot register the webhook")?;
+        self.newer.observe(is_newer_ready, Instant::now());
         if is_newer {
             if !self.is_newer {
                 tracing::info!("leaving the registration as a newer revision of the Deployment has made it");

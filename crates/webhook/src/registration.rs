@@ -14,8 +14,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::core::ObjectMeta;
 
 pub use reach::Reach;
-pub(crate) use revision::ANNOTATION as REVISION_ANNOTATION;
 pub use revision::Revision;
+pub(crate) use revision::{ANNOTATION as REVISION_ANNOTATION, REPLICA_SET_ANNOTATION};
 
 /// The name of the configuration.
 pub const CONFIGURATION: &str = "vpa-webhook-config";

@@ -29,6 +29,10 @@ const CAUTION: Duration = Duration::from_secs(10);
 /// The work of looking after certificates and registration must go on at least this often.
 const ATTENDANCE: Duration = Duration::from_mins(3);
 
+/// For a newer revision of the Deployment that registered and of which no replica is ready any more. Shorter than the pauses between the
+/// restarts of a container that keeps failing, and longer than a start.
+const PATIENCE: Duration = Duration::from_mins(2);
+
 /// The webhook's work.
 pub fn run(args: Args, chassis: Chassis) -> impl Future<Output = anyhow::Result<()>> {
     run_on(Port::open("port", args.serving.port, LIMITS), args, chassis)
@@ -82,7 +86,8 @@ pub async fn run_on(
     let scrutiny = chassis.scrutiny(metrics::PREFIX)?;
     let (in_effect, effect) = watch::channel(false);
     let activity = chassis.activity.clone();
-    let attendant = Attendant { certificates, registration, activity, scrutiny, clock, replica, in_effect };
+    let patience = PATIENCE;
+    let attendant = Attendant { certificates, registration, activity, scrutiny, clock, replica, patience, in_effect };
     chassis.tasks.spawn_until_shutdown("heartbeat", heartbeat.run(effect));
     chassis.tasks.spawn_until_shutdown("certificates", async move {
         tokio::time::sleep(caution).await;

@@ -1,10 +1,13 @@
 //! The revision of the Deployment that a replica belongs to. During a rollout the replicas of two revisions run, and only those of the
-//! newer one may change the registration.
+//! newer one may change the registration, unless none of them has been ready for a while.
 
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::Api;
 
-use crate::registration::Revision;
+use crate::registration::{REPLICA_SET_ANNOTATION, Revision};
 
 /// A replica of a Deployment.
 #[derive(Debug, Clone)]
@@ -20,6 +23,26 @@ impl Replica {
         Some(Self { replica_sets: Api::namespaced(client, namespace), replica_set: replica_set.to_owned() })
     }
 
+    /// The name of its `ReplicaSet`.
+    pub(crate) fn replica_set(&self) -> &str {
+        &self.replica_set
+    }
+
+    /// Whether a replica of the revision that made the registration is ready. None where that is not known.
+    pub(crate) async fn is_registrant_ready(&self, present: &MutatingWebhookConfiguration) -> Option<bool> {
+        let replica_set = present.metadata.annotations.as_ref()?.get(REPLICA_SET_ANNOTATION)?;
+        match self.replica_sets.get_opt(replica_set).await {
+            Ok(found) => {
+                let status = found.and_then(|replica_set| replica_set.status);
+                Some(status.and_then(|status| status.ready_replicas).unwrap_or(0) > 0)
+            }
+            Err(error) => {
+                tracing::debug!(%error, replica_set, "cannot read whether a newer revision of the Deployment is ready");
+                None
+            }
+        }
+    }
+
     /// Its revision now. A rollback gives the `ReplicaSet` of running pods a new one. None where it cannot be read.
     pub(crate) async fn revision(&self) -> Option<Revision> {
         match self.replica_sets.get_opt(&self.replica_set).await {
@@ -28,6 +51,54 @@ impl Replica {
                 tracing::debug!(%error, replica_set = self.replica_set, "cannot read the revision of the Deployment");
                 None
             }
+        }
+    }
+}
+
+/// Since when no replica of the newer revision that made the registration is ready.
+#[derive(Debug, Default)]
+pub(crate) struct NewerRevision {
+    unready_since: Option<Instant>,
+}
+
+impl NewerRevision {
+    /// Takes what was last seen of it: absent when there is no newer revision, or when nothing is known of it.
+    pub(crate) fn observe(&mut self, is_ready: Option<bool>, now: Instant) {
+        self.unready_since = match is_ready {
+            Some(false) => self.unready_since.or(Some(now)),
+            Some(true) | None => None,
+        };
+    }
+
+    /// Whether it has not been ready for this long.
+    pub(crate) fn is_unready_for(&self, patience: Duration, now: Instant) -> bool {
+        self.unready_since.is_some_and(|since| now.saturating_duration_since(since) >= patience)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_revision_must_be_unready_without_a_break() {
+        let (patience, began) = (Duration::from_mins(2), Instant::now());
+        for (seen, expected) in [
+            (vec![(0, Some(false)), (119, Some(false))], false),
+            (vec![(0, Some(false)), (120, Some(false))], true),
+            (vec![(0, Some(false)), (60, Some(true)), (120, Some(false))], false),
+            (vec![(0, Some(false)), (60, None), (120, Some(false))], false),
+            (vec![(0, Some(false)), (60, Some(true)), (80, Some(false)), (200, Some(false))], true),
+            (vec![(0, None), (600, None)], false),
+            (vec![(0, Some(true)), (600, Some(true))], false),
+        ] {
+            let mut newer = NewerRevision::default();
+            let mut now = began;
+            for (second, is_ready) in &seen {
+                now = began + Duration::from_secs(*second);
+                newer.observe(*is_ready, now);
+            }
+            assert_eq!(newer.is_unready_for(patience, now), expected, "{seen:?}");
         }
     }
 }

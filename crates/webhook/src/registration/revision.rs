@@ -7,6 +7,8 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 
 /// The annotation of the registration, with the unique identifier of the Deployment and the number of the revision.
 pub(crate) const ANNOTATION: &str = "plimsoll.dev/registered-by";
+/// The annotation of the registration, with the name of the `ReplicaSet` of that revision.
+pub(crate) const REPLICA_SET_ANNOTATION: &str = "plimsoll.dev/registered-by-replica-set";
 /// The annotation that the Deployment controller keeps at each `ReplicaSet`.
 const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
 

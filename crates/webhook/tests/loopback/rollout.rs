@@ -13,13 +13,18 @@ use crate::objects::Objects;
 use crate::rotation::managed;
 use crate::running::{Replica, registration};
 
-/// The `ReplicaSet` of a revision.
+/// The `ReplicaSet` of a revision, with one ready replica.
 fn replica_set(objects: &Objects, name: &str, revision: u32) {
+    replica_set_with(objects, name, revision, 1);
+}
+
+fn replica_set_with(objects: &Objects, name: &str, revision: u32, ready: u32) {
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "webhook", "uid": "u-1", "controller": true});
     let annotations = json!({"deployment.kubernetes.io/revision": revision.to_string()});
     let metadata = json!({"name": name, "annotations": annotations, "ownerReferences": [owner]});
-    objects.put(&format!("/apis/apps/v1/namespaces/suite/replicasets/{name}"), &json!({"metadata": metadata}));
+    let replica_set = json!({"metadata": metadata, "status": {"replicas": 1, "readyReplicas": ready}});
+    objects.put(&format!("/apis/apps/v1/namespaces/suite/replicasets/{name}"), &replica_set);
 }
 
 async fn replica(objects: &Objects, pod: &str, timeout_seconds: i32) -> Result<Replica> {
@@ -65,5 +70,26 @@ async fn replicas_of_two_revisions_change_the_registration_once() -> Result<()> 
     timeout_becomes(&objects, 10).await?;
     looks(&objects, "webhook-b", 10).await?;
     assert_eq!(objects.versions(CONFIGURATION).len(), 3, "one more change");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_revision_without_ready_replicas_loses_the_registration_until_it_is_back() -> Result<()> {
+    let objects = Objects::default();
+    replica_set(&objects, "webhook-a", 1);
+    replica_set(&objects, "webhook-b", 2);
+    let _old = replica(&objects, "webhook-a-1", 10).await?;
+    timeout_becomes(&objects, 10).await?;
+    let new = replica(&objects, "webhook-b-1", 7).await?;
+    timeout_becomes(&objects, 7).await?;
+    drop(new);
+    looks(&objects, "webhook-a", 20).await?;
+    timeout_becomes(&objects, 7).await?;
+
+    replica_set_with(&objects, "webhook-b", 2, 0);
+    timeout_becomes(&objects, 10).await?;
+    replica_set(&objects, "webhook-b", 2);
+    let _new = replica(&objects, "webhook-b-2", 7).await?;
+    timeout_becomes(&objects, 7).await?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use cluster::View;
@@ -77,7 +78,9 @@ impl Replica {
         );
         let (activity, (sender, in_effect)) = (Activity::default(), watch::channel(false));
         let replica = act::rollout::Replica::of(objects.client(), "suite", pod);
-        let attendant = Attendant { certificates, registration, activity, scrutiny, clock, replica, in_effect: sender };
+        let patience = Duration::from_millis(100);
+        let attendant =
+            Attendant { certificates, registration, activity, scrutiny, clock, replica, patience, in_effect: sender };
         let tasks = vec![server.abort_handle(), tokio::spawn(attendant.run()).abort_handle()];
         Ok(Self { address, registry, readiness, in_effect, tasks })
     }
