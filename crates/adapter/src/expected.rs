@@ -21,12 +21,13 @@ mod size;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::{Scope, View, Watches};
 use feed::{Following, Forecast};
 use jiff::Timestamp;
 use kube::Client;
+use runtime::ApiServerClock;
 use tokio::sync::watch;
 
 use crate::answer::{ExternalValue, MetricValue};
@@ -53,13 +54,21 @@ pub struct Expected {
     sizes: Option<Sizes>,
     /// How long what was last known stands in for what should be.
     grace: Duration,
+    /// The time of windows and forecasts. Without it, that of this machine.
+    clock: ApiServerClock,
 }
 
 impl Expected {
     /// Answers from what is seen of the cluster. `grace`: how long the last complete answer of a prediction stands after it has ceased to cover its
     /// window, and how long what a watch saw last is relied on after it has broken.
     pub fn new(view: watch::Receiver<View>, grace: Duration) -> Self {
-        Self { view, heard: None, sizes: None, grace }
+        Self { view, heard: None, sizes: None, grace, clock: ApiServerClock::default() }
+    }
+
+    /// The same, but windows open and forecasts count by the API server's time: a machine whose clock is off must not scale workloads.
+    #[must_use]
+    pub fn by(self, clock: ApiServerClock) -> Self {
+        Self { clock, ..self }
     }
 
     /// The same, but what the recommender tells comes first.
@@ -119,7 +128,9 @@ impl Expected {
 
     fn know<T>(&self, now: Timestamp, answer: impl FnOnce(&Known<'_>) -> T) -> T {
         let heard = self.heard.as_ref().map(watch::Receiver::borrow);
-        answer(&Known { view: &self.view.borrow(), heard: heard.as_deref(), now, grace: self.grace })
+        let own_now = now;
+        let now = Timestamp::try_from(self.clock.at(own_now.into(), Instant::now())).unwrap_or(own_now);
+        answer(&Known { view: &self.view.borrow(), heard: heard.as_deref(), now, own_now, grace: self.grace })
     }
 }
 

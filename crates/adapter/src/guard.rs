@@ -23,6 +23,7 @@ mod wants;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use anyhow::Context as _;
 use http::HeaderMap;
@@ -32,7 +33,7 @@ use prometheus::Registry;
 use runtime::client::connect;
 use runtime::throttle::Throttle;
 use runtime::tls::PeerCertificates;
-use runtime::{Chassis, Readiness};
+use runtime::{ApiServerClock, Chassis, Readiness};
 use rustls_pki_types::UnixTime;
 
 use crate::answers::Answers;
@@ -70,6 +71,8 @@ pub struct Guard {
     always_allowed: Arc<[AlwaysAllowed]>,
     anonymous_auth: bool,
     metrics: Metrics,
+    /// Certificates go by it. Without it, by the time of this machine.
+    clock: ApiServerClock,
 }
 
 impl fmt::Debug for Guard {
@@ -128,7 +131,18 @@ impl Guard {
             always_allowed: authorization_always_allow_paths.into(),
             anonymous_auth,
             metrics,
+            clock: ApiServerClock::default(),
         })
+    }
+
+    /// The same, but certificates of callers begin and end by the API server's time.
+    #[must_use]
+    pub fn by(self, clock: ApiServerClock) -> Self {
+        Self { clock, ..self }
+    }
+
+    fn time(&self) -> UnixTime {
+        UnixTime::since_unix_epoch(self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 
     /// One for a program: reads whom to trust, and follows it in a task. Its questions have a rate of their own, so that nothing
@@ -137,6 +151,7 @@ impl Guard {
         let throttle = Throttle::new(QPS, BURST).reserving(BURST / 4).refusing();
         let client = connect(chassis.config.clone(), throttle, chassis.rest_metrics.clone())?;
         let guard = Self::new(args, client, &chassis.registry, &chassis.readiness).context("metrics about callers")?;
+        let guard = guard.by(chassis.clock());
         let Some(begun) = chassis.shutdown.run_until_cancelled(guard.begin()).await else { return Ok(None) };
         begun?;
         chassis.tasks.spawn_until_shutdown("authentication", guard.clone().follow());
@@ -176,7 +191,7 @@ impl Guard {
 
     /// Whether a connection is the API server's, whatever its requests say.
     pub fn is_front_proxy(&self, peer: &PeerCertificates) -> bool {
-        let finding = self.peers.judge(&self.trusted.load_full(), peer, UnixTime::now());
+        let finding = self.peers.judge(&self.trusted.load_full(), peer, self.time());
         matches!(finding.is_front_proxy, Some(Ok(())))
     }
 
@@ -208,7 +223,7 @@ impl Guard {
     async fn recognise(&self, claims: Claims<'_>) -> Option<User> {
         let mut is_wrong = false;
         if let Some(peer) = claims.peer {
-            let finding = self.peers.judge(&claims.trust, peer, UnixTime::now());
+            let finding = self.peers.judge(&claims.trust, peer, self.time());
             match finding.user(claims.headers) {
                 Ok(Some(user)) => return Some(user.recognised()),
                 Ok(None) => {}

@@ -104,7 +104,7 @@ impl Rules {
             metrics,
         });
         let pace = Pace { interval: relist_interval, max_age };
-        let listing = Listing::new(Arc::clone(&shared), client.clone(), pace, file)?;
+        let listing = Listing::new(Arc::clone(&shared), client.clone(), chassis.clock(), pace, file)?;
         chassis.tasks.spawn_until_shutdown("rules", listing.run());
         let objects = Arc::new(Objects::new(client.clone(), view));
         let rules = Self { shared, objects };

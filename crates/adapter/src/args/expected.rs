@@ -28,6 +28,6 @@ impl ExpectedArgs {
         });
         let (expected, mut watches) = Expected::watch(chassis.client.clone(), last_good_value_for.into());
         chassis.tasks.spawn_until_shutdown("watches", async move { watches.ended().await });
-        Ok(expected.hearing(heard))
+        Ok(expected.by(chassis.clock()).hearing(heard))
     }
 }

@@ -16,7 +16,10 @@ use crate::refusal::Refusal;
 pub(super) struct Known<'a> {
     pub(super) view: &'a View,
     pub(super) heard: Option<&'a Following<Told>>,
+    /// The API server's time: predictions and windows of time go by it.
     pub(super) now: Timestamp,
+    /// This machine's time: watches go by it.
+    pub(super) own_now: Timestamp,
     /// How long what was last known stands in for what should be.
     pub(super) grace: Duration,
 }
@@ -30,7 +33,7 @@ impl Known<'_> {
             return Err(Refusal::Unavailable(format!("{name} could not be read from the API server yet")));
         }
         // After the clock was put back it is as old as that is far.
-        let age = stale_since.map_or(0, |since| self.now.duration_since(since).as_secs().saturating_abs());
+        let age = stale_since.map_or(0, |since| self.own_now.duration_since(since).as_secs().saturating_abs());
         let limit = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         if age > limit {
             return Err(missing(metric, format_args!("{name} were last seen {age}s ago, limit {limit}s")));

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use api::effective_hpa::{CronSpec, HolidaysError};
 use cluster::{
-    Controller, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Timetable, View, WellKnown,
+    Controller, Freshness, LabelledPod, MANAGED_BY, ObjectKey, Phase, PredictedMetric, Prediction, Resource, Timetable,
+    View, WellKnown,
 };
 use feed::client::{Heard, Part};
 use feed::{Following, Forecast, ForecastSeries, MetricForecast};
@@ -15,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
 use model::{Labels, Selector, WorkloadRef};
+use runtime::ApiServerClock;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -140,6 +142,35 @@ fn check_told(name: &str, told: Following<Forecast>, found: Result<&str, &str>) 
         ))
     });
     assert_eq!(answer, found);
+}
+
+#[test]
+fn windows_and_forecasts_go_by_the_api_servers_time_and_watches_by_our_own() {
+    let clock = ApiServerClock::default();
+    let hours = |hours| now() + SignedDuration::from_hours(hours);
+    let answer = |metric: &str, own: Timestamp| {
+        let mut view = shop();
+        let window = cron("0 11 * * *", "0 13 * * *", 7);
+        view.timetables.apply(Arc::new(timetable("web", "Deployment", vec![window], true)));
+        let stale_since = Some(own - SignedDuration::from_mins(4));
+        for resource in [Resource::EffectiveAutoscalers, Resource::Predictions] {
+            view.set_freshness(resource, Freshness { synced: true, stale_since, ..Freshness::default() });
+        }
+        let expected = expected(view).by(clock.clone());
+        let selector = format!("{OF_WEB}{}", if metric.ends_with("cron") { "cron" } else { "resource.cpu" });
+        let selector = selector.parse().expect("a selector");
+        let ask = ExternalAsk { namespace: "shop".to_owned(), metric: metric.to_owned(), selector };
+        let values = wait(expected.external(&ask, &Flow::default(), own));
+        values.ok().map(|values| values.expect("it is ours")[0].value.to_string())
+    };
+    let both = |own| ["crane_autoscaling_cron", "crane_autoscaling_prediction"].map(|metric| answer(metric, own));
+    let right = [Some("7".to_owned()), Some("2900m".to_owned())];
+    assert_eq!(both(now()), right);
+    assert_eq!(both(hours(5)), [Some("2".to_owned()), None], "nothing is known of the API server's time");
+    for ahead in [-5, 5, 24 * 200] {
+        clock.observe(now().into(), hours(ahead).into(), Instant::now());
+        assert_eq!(both(hours(ahead)), right, "{ahead}");
+    }
 }
 
 #[test]

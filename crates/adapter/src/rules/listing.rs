@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::Client;
+use runtime::ApiServerClock;
 use sources::rules::{ApiResources, RuleSet};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -48,6 +49,8 @@ pub(super) struct Listing {
 struct Lister {
     shared: Arc<Shared>,
     client: Client,
+    /// The API server's time, which is nearer to the store's than that of a machine whose clock is off.
+    clock: ApiServerClock,
     pace: Pace,
     listed: Listed,
     complaints: Complaints,
@@ -55,10 +58,16 @@ struct Lister {
 
 impl Listing {
     /// Starts with the rules of a file, which must be good.
-    pub(super) fn new(shared: Arc<Shared>, client: Client, pace: Pace, path: PathBuf) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        client: Client,
+        clock: ApiServerClock,
+        pace: Pace,
+        path: PathBuf,
+    ) -> anyhow::Result<Self> {
         let (file, rules) = RuleFile::open(path, shared.metrics.clone())?;
         let (listed, complaints) = (Listed::new(), Complaints::default());
-        Ok(Self { rules, file, lister: Lister { shared, client, pace, listed, complaints } })
+        Ok(Self { rules, file, lister: Lister { shared, client, clock, pace, listed, complaints } })
     }
 
     /// Goes on for ever. A list of rules that stand no longer is broken off.
@@ -110,7 +119,7 @@ impl Lister {
         let store = self.shared.store.connect().await?;
         let all = rules.custom.iter().chain(&rules.external);
         let queries: BTreeSet<String> = all.map(|rule| rule.series_query.clone()).collect();
-        let since = Timestamp::now().saturating_sub(self.pace.max_age).unwrap_or(Timestamp::MIN);
+        let since = self.clock.timestamp().saturating_sub(self.pace.max_age).unwrap_or(Timestamp::MIN);
         self.listed.retain(|query, _| queries.contains(query));
         let mut lists = stream::iter(queries)
             .map(|query| async {

@@ -1,5 +1,7 @@
 //! Who is believed to be whom. What the API server is then asked shows as whom a caller is taken.
 
+use std::time::{Duration, Instant, SystemTime};
+
 use http_body_util::Empty;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::ExtendedKeyUsagePurpose;
@@ -203,4 +205,18 @@ async fn probes_need_not_say_who_they_are() {
         let (code, body) = stage.connect(shown).await.get("/livez", &[]).await;
         assert_eq!(code, 200, "{body}");
     }
+}
+
+#[tokio::test]
+async fn certificates_of_callers_begin_and_end_by_the_api_servers_time() {
+    let stage = Stage::new(&[]).await;
+    let hours = |hours| Duration::from_hours(hours);
+    let ended = || stage.proxies.issue(&Says { common_name: "front-proxy-client", has_ended: true, ..Says::default() });
+    let asks = async |identity: Identity| stage.connect(Some(&identity)).await.queue(&["X-Remote-User: hpa"]).await;
+    assert_eq!(asks(ended()).await, 401);
+    let own = SystemTime::now();
+    stage.clock.observe(own - hours(24), own, Instant::now());
+    assert_eq!(asks(ended()).await, 404, "this machine's clock is a day ahead");
+    stage.clock.observe(own + hours(48), own, Instant::now());
+    assert_eq!(asks(stage.proxies.client("front-proxy-client")).await, 401, "it is two days behind");
 }

@@ -11,7 +11,7 @@ use adapter::serve::LIMITS;
 use prometheus::Registry;
 use runtime::serve::Limits;
 use runtime::tls::{ServingProfile, ServingTls, TlsFiles};
-use runtime::{Program, Readiness};
+use runtime::{ApiServerClock, Program, Readiness};
 use rustls::crypto::aws_lc_rs;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
@@ -35,6 +35,8 @@ pub(crate) const QUEUE: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces
 pub(crate) struct Stage {
     pub(crate) api: ApiServer,
     pub(crate) guard: Guard,
+    /// The API server's time as the guard knows it; at first that of this machine.
+    pub(crate) clock: ApiServerClock,
     pub(crate) registry: Registry,
     /// Signs the certificates of front proxies.
     pub(crate) proxies: Authority,
@@ -110,6 +112,8 @@ impl Stage {
         let registry = Registry::new();
         let readiness = Readiness::default();
         let guard = Guard::new(flags(words), api.client.clone(), &registry, &readiness).unwrap();
+        let clock = ApiServerClock::default();
+        let guard = guard.by(clock.clone());
         guard.begin().await.unwrap();
         let following = tokio::spawn(guard.clone().follow());
 
@@ -128,7 +132,7 @@ impl Stage {
             CancellationToken::new(),
         ));
         let tasks = vec![following.abort_handle(), server.abort_handle()];
-        Self { api, guard, registry, proxies, clients, routes, servers, address, folder, tasks }
+        Self { api, guard, clock, registry, proxies, clients, routes, servers, address, folder, tasks }
     }
 
     /// A file beside those that it reads.
