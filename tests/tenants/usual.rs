@@ -81,6 +81,7 @@ impl Tenant {
         tenant.write_queue().await?;
         // Usage and webhook are there once the first object is served.
         tenant.recommendation("first-0").await?;
+        eventually("the metric is served", PATIENCE, async || tenant.metric("first").await).await?;
         Ok(tenant)
     }
 
