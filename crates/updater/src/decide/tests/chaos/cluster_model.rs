@@ -2,6 +2,9 @@
 //!
 //! An eviction or a restart is judged by what the leader could know when it decided: what others took since then is excused.
 
+mod api_server;
+mod faults;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +12,11 @@ use std::time::Duration;
 use cluster::{Container, Controller, DisruptionBudget, ObjectKey, Owner, Phase, Pod, Running, Scale, ScaleKey};
 use cluster::{Specified, WellKnown};
 use jiff::Timestamp;
-use model::{ContainerRecommendation, Cpu, Labels, Memory, Quantity, Recommendation, ResourceList, ResourceName};
+use model::{ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList, ResourceName};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use serde_json::json;
 
-use super::super::super::act::{Act, Outcome, What};
 use super::super::super::moment::Moment;
 use super::super::world::World;
 use super::Count;
@@ -233,97 +235,6 @@ impl ClusterModel {
         (read.collect(), self.scales)
     }
 
-    /// Others do what they like: workloads are scaled, pods of Jobs succeed, nodes are lost, and pods are evicted.
-    pub(super) fn trouble(&mut self, rng: &mut StdRng) {
-        for app in 0..self.apps.len() {
-            match self.apps[app].kind {
-                Kind::Job if rng.random_bool(0.1) => self.succeed(app, rng),
-                Kind::ReplicaSet | Kind::CloneSet if rng.random_bool(0.04) => {
-                    let replicas = rng.random_range(1..=12);
-                    self.scale(app, replicas);
-                }
-                _ => {}
-            }
-        }
-        if rng.random_bool(0.02) {
-            let node = rng.random_range(0..NODES);
-            let lost: Vec<String> =
-                self.pods.iter().filter(|(_, pod)| pod.node == node).map(|(name, _)| name.clone()).collect();
-            for name in lost {
-                self.note_loss(&name);
-                self.pods.remove(&name);
-                self.pod_events.push(Event::Gone(ObjectKey::new("shop", name)));
-                self.count.lost += 1;
-            }
-        }
-        if rng.random_bool(0.05) {
-            let live: Vec<String> =
-                self.pods.iter().filter(|(_, pod)| !pod.is_terminating).map(|(name, _)| name.clone()).collect();
-            if live.is_empty() {
-                return;
-            }
-            // A drain, or another updater.
-            let name = live[rng.random_range(0..live.len())].clone();
-            let pod = &self.pods[&name];
-            if !pod.is_running || self.spend(pod.app, &name) {
-                self.note_loss(&name);
-                self.pods.get_mut(&name).expect("it is there").is_terminating = true;
-                self.tell(&name);
-                self.count.lost += 1;
-            }
-        }
-    }
-
-    /// Others are about to take a pod; the event about it comes next.
-    fn note_loss(&mut self, name: &str) {
-        let (happened, pod) = (self.happening(), &self.pods[name]);
-        let app = &mut self.apps[pod.app];
-        if pod.serves() {
-            app.healthy_losses.push(happened);
-            if !pod.is_doomed {
-                app.losses.push(happened);
-            }
-        }
-    }
-
-    /// A pod of a Job succeeds, which the status of the Job says before or after the pod is gone.
-    fn succeed(&mut self, app: usize, rng: &mut StdRng) {
-        let done = self.pods.iter().find(|(_, pod)| pod.app == app && pod.serves()).map(|(name, _)| name.clone());
-        let Some(name) = done.filter(|_| self.apps[app].to_succeed > 0) else { return };
-        self.apps[app].to_succeed -= 1;
-        self.count.completed += 1;
-        if rng.random_bool(0.5) {
-            self.tell_controller(app);
-        }
-        self.note_loss(&name);
-        self.pods.remove(&name);
-        self.pod_events.push(Event::Gone(ObjectKey::new("shop", name)));
-        self.note_attained();
-    }
-
-    /// A workload is scaled. The controller chooses at once which pods go, those first that do not serve, and deletes them one by one.
-    fn scale(&mut self, app: usize, replicas: i64) {
-        self.scales += 1;
-        let mut happened = self.happening();
-        if self.apps[app].kind == Kind::CloneSet {
-            happened = Known { events: 0, scales: self.scales };
-        }
-        self.count.scaled_down += u64::from(replicas < self.apps[app].replicas);
-        self.apps[app].replicas = replicas;
-        let mut stay: Vec<&mut TruePod> =
-            self.pods.values_mut().filter(|pod| pod.app == app && !pod.is_terminating && !pod.is_doomed).collect();
-        stay.sort_by_key(|pod| pod.serves());
-        let surplus = stay.len().saturating_sub(replicas as usize);
-        for pod in stay.into_iter().take(surplus) {
-            (pod.is_doomed, pod.steps_left) = (true, DELETION_STEPS);
-            if pod.serves() {
-                self.apps[app].losses.push(happened);
-            }
-        }
-        self.tell_controller(app);
-        self.note_attained();
-    }
-
     fn tell_controller(&mut self, app: usize) {
         let app = &self.apps[app];
         let kind = match app.kind {
@@ -527,92 +438,6 @@ impl ClusterModel {
         app.min_replicas as usize
     }
 
-    /// The API server does what it is asked for. `seen_ready` says whether the pod was ready as far as the leader knew: one that becomes
-    /// ready meanwhile is no loss.
-    pub(super) fn execute(&mut self, act: &Act, known: Known, seen_ready: bool) -> Outcome {
-        self.note_attained();
-        let name = &act.pod.name;
-        let Some(pod) = self.pods.get(name).filter(|pod| pod.uid == act.pod_uid) else { return Outcome::Gone };
-        let (app, served) = (pod.app, pod.serves() && seen_ready);
-        match &act.what {
-            What::Evict => {
-                if pod.is_terminating {
-                    return Outcome::Accepted { generation: None };
-                }
-                if pod.is_running && !self.spend(app, name) {
-                    self.count.vain += 1;
-                    return Outcome::TooMany { retry_after: None };
-                }
-                self.pods.get_mut(name).expect("it is there").is_terminating = true;
-                self.tell(name);
-                self.count.evictions += 1;
-                self.check(app, served, act, known);
-                Outcome::Accepted { generation: None }
-            }
-            What::Resize { resize, .. } => {
-                let text = serde_json::to_value(resize).expect("a patch");
-                let cpu = text
-                    .as_array()
-                    .expect("a list")
-                    .iter()
-                    .find(|add| add["path"].as_str().is_some_and(|path| path.ends_with("/cpu")));
-                let cpu =
-                    cpu.and_then(|add| add["value"].as_str()?.parse::<Quantity>().ok()).expect("CPU").milli_value();
-                let restarts = self.apps[app].restarts;
-                let pod = self.pods.get_mut(name).expect("it is there");
-                if pod.is_terminating {
-                    return Outcome::Rejected;
-                }
-                pod.generation += 1;
-                pod.cpu = cpu;
-                pod.restarts = restarts && pod.cpu != pod.reported;
-                let generation = Some(pod.generation);
-                self.tell(name);
-                *(if restarts { &mut self.count.restarts } else { &mut self.count.resizes }) += 1;
-                self.check(app, served && restarts, act, known);
-                Outcome::Accepted { generation }
-            }
-        }
-    }
-
-    /// Upstream's rule of the eviction API; whether the pod may go.
-    fn spend(&mut self, app: usize, name: &str) -> bool {
-        let is_ready = self.pods[name].is_ready;
-        let app = &mut self.apps[app];
-        let Some(desired) = app.desired_healthy else { return true };
-        if !is_ready && app.healthy >= desired && desired > 0 {
-            return true;
-        }
-        if app.allowed == 0 {
-            return false;
-        }
-        app.allowed -= 1;
-        app.disrupted.insert(name.to_owned());
-        self.budget_events.push(Event::Budget(Arc::new(app.budget(self.now.wall))));
-        true
-    }
-
-    /// Checks the tolerance and the budget once a pod was taken that served. Losses to others that the leader could not know of when it
-    /// decided are excused.
-    fn check(&mut self, app: usize, took: bool, act: &Act, known: Known) {
-        let (staying, serving) = (self.staying(app), self.serving(app));
-        let app = &mut self.apps[app];
-        if !took {
-            return;
-        }
-        app.decided = app.decided.later(known);
-        let known = app.decided;
-        let unseen = |losses: &[Known]| losses.iter().filter(|loss| known.lacks(**loss)).count() as i64;
-        let (excused, base) = (unseen(&app.losses), app.attained);
-        let tolerated = ((base as f64 * self.tolerance) as i64).max(1);
-        assert!(
-            staying + excused >= base - tolerated,
-            "{staying} of {base} serve and stay, {tolerated} may be away, {excused} are excused, after {act:?}",
-        );
-        let (excused, desired) = (unseen(&app.healthy_losses), app.desired_healthy.unwrap_or(0));
-        assert!(serving + excused >= desired, "{serving} serve, {desired} must, {excused} are excused, after {act:?}");
-    }
-
     /// Whether a workload can get what is recommended at all.
     fn can_move(app: &App) -> bool {
         let budget = app.desired_healthy.is_none_or(|desired| desired < app.wanted());
@@ -632,21 +457,5 @@ impl ClusterModel {
         let off: Vec<_> =
             self.pods.iter().filter(|(_, pod)| pod.cpu != self.apps[pod.app].target).map(|(name, _)| name).collect();
         assert!(self.is_content(), "nothing moves any more: {off:?}");
-    }
-}
-
-impl App {
-    fn budget(&self, now: Timestamp) -> DisruptionBudget {
-        DisruptionBudget {
-            key: ObjectKey::new("shop", &self.name),
-            selector: format!("app={}", self.name).parse(),
-            generation: 1,
-            observed_generation: 1,
-            disruptions_allowed: self.allowed as i32,
-            current_healthy: self.healthy as i32,
-            desired_healthy: self.desired_healthy.unwrap_or(0) as i32,
-            disrupted: self.disrupted.iter().map(|name| (name.clone(), now)).collect(),
-            gives_up_unhealthy: false,
-        }
     }
 }
