@@ -90,7 +90,7 @@ pub use prediction::{MANAGED_BY, PredictedMetric, Prediction};
 pub use quota::{Quota, QuotaScope};
 pub use resources::{Asked, Resources};
 pub use running::{ResizeCondition, ResizeStage, Running, Specified};
-pub use scale::{PodSet, Scale, ScaleKey, ScaleQuestions};
+pub use scale::{PodSet, ReadScale, Scale, ScaleKey, ScaleQuestions};
 pub use scope::Scope;
 pub use shard::{Shard, ShardError};
 pub use switch::Switch;

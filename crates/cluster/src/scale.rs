@@ -56,11 +56,13 @@ pub enum Scale {
 
 /// One answer, by its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReadScale {
-    pub(crate) key: ScaleKey,
-    pub(crate) scale: Scale,
+pub struct ReadScale {
+    /// Names the scale subresource.
+    pub key: ScaleKey,
+    /// The answer.
+    pub scale: Scale,
     /// The owner's live pods when it was asked for.
-    pub(crate) pods: PodSet,
+    pub pods: PodSet,
 }
 
 /// The live pods of one owner, as a number that is another one when a pod comes or goes.

@@ -152,18 +152,19 @@ impl View {
         self.scales.apply(Arc::new(ReadScale { key, scale, pods })).is_some()
     }
 
+    /// The answers of all scale subresources.
+    pub fn scales(&self) -> impl Iterator<Item = &Arc<ReadScale>> {
+        self.scales.iter()
+    }
+
     /// The live pods by their owners of other than well-known kinds. None where pods are kept without what they say while they run.
     pub fn live_pods_by_scale(&self) -> HashMap<ScaleKey, PodSet> {
-        let mut sets: HashMap<ScaleKey, PodSet> = HashMap::new();
-        for pod in self.pods.iter().filter(|pod| pod.is_live()) {
-            let Some(Owner { api_version, kind, name, uid: _ }) = &pod.owner else { continue };
-            if WellKnown::of_kind(kind).is_none()
-                && let Ok(key) = ScaleKey::of(Workload { api_version, kind, namespace: &pod.key.namespace, name })
-            {
-                sets.entry(key).or_default().add(&pod.uid);
-            }
-        }
-        sets
+        by_scale(self.pods.iter())
+    }
+
+    /// The same for the pods of one namespace.
+    pub fn live_pods_by_scale_in(&self, namespace: &str) -> HashMap<ScaleKey, PodSet> {
+        by_scale(self.pods_in(namespace))
     }
 
     /// The pods of one namespace that are not Pending.
@@ -220,4 +221,17 @@ impl View {
     pub fn freshness(&self) -> impl Iterator<Item = (Resource, &Freshness)> {
         self.freshness.iter().map(|(resource, freshness)| (*resource, freshness))
     }
+}
+
+fn by_scale<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> HashMap<ScaleKey, PodSet> {
+    let mut sets: HashMap<ScaleKey, PodSet> = HashMap::new();
+    for pod in pods.filter(|pod| pod.is_live()) {
+        let Some(Owner { api_version, kind, name, uid: _ }) = &pod.owner else { continue };
+        if WellKnown::of_kind(kind).is_none()
+            && let Ok(key) = ScaleKey::of(Workload { api_version, kind, namespace: &pod.key.namespace, name })
+        {
+            sets.entry(key).or_default().add(&pod.uid);
+        }
+    }
+    sets
 }

@@ -1,7 +1,9 @@
 //! Which running pods get another size now, in which way and in which order: a function of what is seen of the cluster, what is
 //! remembered, and the time. No input or output here.
 //!
-//! * `matching.rs`: which pods are under which autoscaler
+//! * `seen.rs`: what changed since the pass before
+//! * `index.rs`: which pods are under which autoscaler, and what a change is about
+//! * `decisions.rs`: what was decided, which holds until something changes
 //! * `priority.rs`, `requirements.rs`, `observed.rs`: which of them want another size, and how badly
 //! * `group.rs`, `strength.rs`, `budgets.rs`: how many may be away at a time
 //! * `in_place.rs`, `resizing.rs`, `resize_patch.rs`, `qos.rs`, `size.rs`: whether and how a pod is resized where it runs
@@ -14,12 +16,13 @@
 mod act;
 mod boost;
 mod budgets;
+mod decisions;
 mod group;
 mod hold;
 mod in_place;
+mod index;
 mod ledger;
 mod make_room;
-mod matching;
 mod members;
 mod memory;
 mod moment;
@@ -31,6 +34,7 @@ mod requirements;
 mod resize_patch;
 mod resizing;
 mod revert;
+mod seen;
 mod settings;
 mod settling;
 mod size;
@@ -40,7 +44,7 @@ mod tests;
 mod turn;
 mod window;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +59,7 @@ pub use memory::Memory;
 pub use moment::Moment;
 pub use resize_patch::Annotations;
 pub use revert::{RESIZED_FROM, REVERTED_AT};
+pub(crate) use seen::Seen;
 pub use settings::{MakeRoom, Settings};
 pub use window::{MAINTENANCE_WINDOW, Window, WindowError};
 
@@ -67,8 +72,6 @@ pub struct Scene<'a> {
     pub recommendations: &'a BTreeMap<String, Arc<Recommendation>>,
     /// Why nothing at all may be done, if so.
     pub halt: Option<Halt>,
-    /// Autoscalers, by unique identifier, whose recommendations are frozen for want of usage.
-    pub frozen: &'a BTreeSet<String>,
 }
 
 /// Why nothing at all may be done.
@@ -86,17 +89,19 @@ pub enum Halt {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// What to do, the most urgent first.
-    pub acts: Vec<Act>,
+    pub acts: Vec<Arc<Act>>,
     /// Which pods want another size and do not get it.
-    pub skips: Vec<Skip>,
-    /// Autoscalers whose pods are left alone.
-    pub held: Vec<Held>,
+    pub skips: Vec<Arc<Skip>>,
+    /// Autoscalers whose pods are left alone. Times count from the pass that decided so.
+    pub held: Vec<Arc<Held>>,
     /// How room is made for pods that wait for it, or could be.
     pub rooms: Vec<Room>,
     /// What was found, by autoscaler.
-    pub tallies: Vec<Tally>,
+    pub tallies: Vec<Arc<Tally>>,
     /// After how long something is due although nothing changed.
     pub wake_in: Option<Duration>,
+    /// The number of autoscalers that this pass decided about. What was decided about the others holds.
+    pub decided: usize,
 }
 
 /// What was found of one autoscaler.
@@ -112,7 +117,8 @@ pub struct Tally {
     pub resizable: usize,
 }
 
-/// What is to be done now. `memory` forgets what the view shows.
+/// What is to be done now. Only what has changed since the last call with this `memory` is decided about, and what is due by now;
+/// everything after [`Memory::forget_decisions`]. `memory` forgets what the view shows.
 pub fn decide(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, now: Moment) -> Plan {
     pass::pass(scene, memory, settings, now)
 }

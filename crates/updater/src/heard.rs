@@ -1,11 +1,13 @@
 //! The feed's recommendations as decisions read them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cluster::{Autoscaler, View};
+use cluster::{Autoscaler, Change, View};
 use feed::Following;
 use model::Recommendation;
+
+use crate::decide::Seen;
 
 /// The recommendations that go before the statuses, by the objects' unique identifiers.
 pub(crate) type Heard = BTreeMap<String, Arc<Recommendation>>;
@@ -14,44 +16,63 @@ pub(crate) type Heard = BTreeMap<String, Arc<Recommendation>>;
 #[derive(Debug, Default)]
 pub(crate) struct Ear {
     following: Option<Following>,
-    /// What counted at the last pass, with what it was copied from.
-    copies: BTreeMap<String, (Arc<feed::Recommendation>, Arc<Recommendation>)>,
+    /// Whether it differs from the one at the last pass.
+    has_changed: bool,
+    /// The objects at the last pass.
+    seen: Seen<Autoscaler>,
+    heard: Heard,
+    /// The values that these are copies of.
+    sources: BTreeMap<String, Arc<feed::Recommendation>>,
 }
 
 impl Ear {
     /// Takes over what the feed tells now.
     pub(crate) fn listen(&mut self, following: &Following) {
         self.following = Some(following.clone());
+        self.has_changed = true;
     }
 
     /// The recommendations that go before the statuses of these objects, by the rule that the webhook follows too
     /// ([`Following::over_status`]).
-    pub(crate) fn over(&mut self, view: &View) -> Heard {
-        let Some(following) = &self.following else { return Heard::default() };
-        let mut before = std::mem::take(&mut self.copies);
-        let over = |autoscaler: &Arc<Autoscaler>| {
-            let uid = autoscaler.uid();
-            let status = autoscaler.object.status.as_ref();
-            let written = status.and_then(|status| status.recommendation.as_ref());
-            let is_written = written.is_some_and(|written| !written.container_recommendations.is_empty());
-            let heard =
-                following.over_status(uid, status.map_or(0, |status| status.observed_generation), is_written)?;
-            let copy = before.remove(uid).filter(|(source, _)| Arc::ptr_eq(source, &heard.value));
-            let new = || (Arc::clone(&heard.value), Arc::new(heard.value.recommendation.clone()));
-            Some((uid.to_owned(), copy.unwrap_or_else(new)))
+    pub(crate) fn over(&mut self, view: &View) -> &Heard {
+        let Some(following) = self.following.take() else { return &self.heard };
+        let changes = self.seen.changes(view.autoscalers.iter());
+        for Change { old, new } in &changes {
+            let uid = new.as_ref().map(|new| new.uid());
+            if let Some(gone) = old.as_ref().map(|old| old.uid()).filter(|old| uid != Some(*old)) {
+                self.set(gone, None);
+            }
+        }
+        if std::mem::take(&mut self.has_changed) {
+            view.autoscalers.iter().for_each(|autoscaler| self.set(autoscaler.uid(), of(&following, autoscaler)));
+        } else {
+            let others = changes.iter().filter_map(|change| change.new.as_ref());
+            others.for_each(|autoscaler| self.set(autoscaler.uid(), of(&following, autoscaler)));
+        }
+        self.following = Some(following);
+        &self.heard
+    }
+
+    fn set(&mut self, uid: &str, value: Option<&Arc<feed::Recommendation>>) {
+        let Some(value) = value else {
+            self.sources.remove(uid);
+            self.heard.remove(uid);
+            return;
         };
-        self.copies = view.autoscalers.iter().filter_map(over).collect();
-        self.copies.iter().map(|(uid, (_, recommendation))| (uid.clone(), Arc::clone(recommendation))).collect()
+        if !self.sources.get(uid).is_some_and(|source| Arc::ptr_eq(source, value)) {
+            self.sources.insert(uid.to_owned(), Arc::clone(value));
+            self.heard.insert(uid.to_owned(), Arc::new(value.recommendation.clone()));
+        }
     }
 }
 
-/// Identifiers of the objects whose recommendations do not move because usage is missing, as their conditions say.
-pub(crate) fn frozen(view: &View) -> BTreeSet<String> {
-    let is_frozen = |autoscaler: &&Arc<Autoscaler>| {
-        let conditions = autoscaler.object.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|condition| condition.kind == api::vpa::SOURCE_STALE && condition.status == "True")
-    };
-    view.autoscalers.iter().filter(is_frozen).map(|autoscaler| autoscaler.uid().to_owned()).collect()
+/// What the feed tells of an object, if that goes before its status.
+fn of<'a>(following: &'a Following, autoscaler: &Autoscaler) -> Option<&'a Arc<feed::Recommendation>> {
+    let status = autoscaler.object.status.as_ref();
+    let written = status.and_then(|status| status.recommendation.as_ref());
+    let is_written = written.is_some_and(|written| !written.container_recommendations.is_empty());
+    let generation = status.map_or(0, |status| status.observed_generation);
+    following.over_status(autoscaler.uid(), generation, is_written).map(|heard| &heard.value)
 }
 
 #[cfg(test)]
@@ -73,12 +94,6 @@ mod tests {
         let mut view = View::default();
         view.autoscalers.apply(Arc::new(Autoscaler { key: ObjectKey::new("shop", "web"), object }));
         view
-    }
-
-    /// Whether an object with such a condition is frozen.
-    fn check(kind: &str, status: &str, expected: bool) {
-        let view = view(&json!({"conditions": [{"type": kind, "status": status}]}));
-        assert_eq!(frozen(&view).contains("of-web"), expected, "{kind} is {status}");
     }
 
     /// Whether what was heard about one generation goes before a status that is about another.
@@ -117,9 +132,31 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_frozen_while_its_source_of_usage_is_silent() {
-        check("SourceStale", "True", true);
-        check("SourceStale", "False", false);
-        check("RecommendationProvided", "True", false);
+    fn only_other_values_are_copied_anew() {
+        let value = |uid: &str| {
+            let containers = vec![model::ContainerRecommendation::default()];
+            let recommendation = Recommendation { containers };
+            Arc::new(feed::Recommendation { uid: uid.to_owned(), recommendation, ..feed::Recommendation::default() })
+        };
+        let following = |values: &[&Arc<feed::Recommendation>]| {
+            let heard = |value: &&Arc<feed::Recommendation>| {
+                let value = Arc::clone(value);
+                feed::client::Heard { value, term: 1, revision: 1, changed_at: jiff::Timestamp::UNIX_EPOCH }
+            };
+            let values = values.iter().map(|value| (value.uid.clone(), heard(value))).collect();
+            Following::from_parts(vec![feed::client::Part { values, stale_since: None }])
+        };
+        let (mut view, mut ear, first) = (view(&json!({})), Ear::default(), value("of-web"));
+        let copy = |ear: &mut Ear, view: &View| ear.over(view).get("of-web").cloned();
+        ear.listen(&following(&[&first]));
+        let before = copy(&mut ear, &view).expect("it is heard");
+        ear.listen(&following(&[&first, &value("of-other")]));
+        let after = copy(&mut ear, &view).expect("it is heard");
+        assert!(Arc::ptr_eq(&before, &after));
+        ear.listen(&following(&[&value("of-web")]));
+        let after = copy(&mut ear, &view).expect("it is heard");
+        assert!(!Arc::ptr_eq(&before, &after));
+        view.autoscalers.delete(&ObjectKey::new("shop", "web"));
+        assert_eq!(copy(&mut ear, &view), None, "the object is gone");
     }
 }

@@ -8,6 +8,7 @@ mod reasons;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cluster::{ObjectKey, View};
@@ -152,33 +153,44 @@ impl Metrics {
         for gauge in [&self.resizable, &self.with_resizable] {
             zero(gauge);
         }
+        let mut sums: BTreeMap<Class, [i64; 5]> = BTreeMap::new();
         for tally in &plan.tallies {
             let mode = view.autoscalers.get(&tally.autoscaler).map_or("", |autoscaler| {
                 mode(autoscaler.object.spec.update_policy.as_ref().and_then(|policy| policy.update_mode))
             });
-            let class = Class { size: size_class(tally.controlled).to_string(), mode };
-            let both = [class.size.as_str(), class.mode];
-            self.controlled.with_label_values(&both).add(count(tally.controlled));
-            self.evictable.with_label_values(&both).add(count(tally.evictable));
-            self.with_evictable.with_label_values(&both).add(i64::from(tally.evictable > 0));
-            let size = [class.size.as_str()];
-            self.resizable.with_label_values(&size).add(count(tally.resizable));
-            self.with_resizable.with_label_values(&size).add(i64::from(tally.resizable > 0));
-            if classes.known.entry(tally.autoscaler.clone()).or_default().insert(class.clone()) {
-                self.remember(&tally.autoscaler, &class);
+            let class = Class { size: size_class(tally.controlled), mode };
+            let [controlled, evictable, with_evictable, resizable, with_resizable] = sums.entry(class).or_default();
+            *controlled += count(tally.controlled);
+            *evictable += count(tally.evictable);
+            *with_evictable += i64::from(tally.evictable > 0);
+            *resizable += count(tally.resizable);
+            *with_resizable += i64::from(tally.resizable > 0);
+            if classes.of.get(&tally.autoscaler) != Some(&class) {
+                classes.of.insert(tally.autoscaler.clone(), class);
+                if classes.known.entry(tally.autoscaler.clone()).or_default().insert(class) {
+                    self.remember(&tally.autoscaler, class);
+                }
             }
-            classes.of.insert(tally.autoscaler.clone(), class);
         }
-        for held in &plan.held {
-            self.held_objects.with_label_values(&[held_object(&held.hold)]).inc();
+        for (class, [controlled, evictable, with_evictable, resizable, with_resizable]) in sums {
+            let size = class.size.to_string();
+            let (both, size) = ([size.as_str(), class.mode], [size.as_str()]);
+            self.controlled.with_label_values(&both).add(controlled);
+            self.evictable.with_label_values(&both).add(evictable);
+            self.with_evictable.with_label_values(&both).add(with_evictable);
+            self.resizable.with_label_values(&size).add(resizable);
+            self.with_resizable.with_label_values(&size).add(with_resizable);
         }
-        for skip in &plan.skips {
-            self.skipped.with_label_values(&[skipped(skip.reason)]).inc();
+        for (reason, held) in counts(plan.held.iter().map(|held| held_object(&held.hold))) {
+            self.held_objects.with_label_values(&[reason]).set(held);
+        }
+        for (reason, count) in counts(plan.skips.iter().map(|skip| skipped(skip.reason))) {
+            self.skipped.with_label_values(&[reason]).set(count);
         }
         classes.known.retain(|key, known| {
             let is_there = view.autoscalers.get(key).is_some();
             if !is_there {
-                for class in known.iter() {
+                for class in known.iter().copied() {
                     self.forget(key, class);
                 }
                 classes.of.remove(key);
@@ -188,15 +200,16 @@ impl Metrics {
     }
 
     /// Counters begin at zero: a rate needs a first value.
-    fn remember(&self, key: &ObjectKey, class: &Class) {
-        let (size, name, namespace) = (class.size.as_str(), key.name.as_str(), key.namespace.as_str());
+    fn remember(&self, key: &ObjectKey, class: Class) {
+        let (size, name, namespace) = (class.size.to_string(), key.name.as_str(), key.namespace.as_str());
+        let size = size.as_str();
         self.evicted.with_label_values(&[size, class.mode, name, namespace]);
         self.resized.with_label_values(&[size, name, namespace]);
     }
 
-    fn forget(&self, key: &ObjectKey, class: &Class) {
-        let (name, namespace) = (key.name.as_str(), key.namespace.as_str());
-        let size = class.size.as_str();
+    fn forget(&self, key: &ObjectKey, class: Class) {
+        let (size, name, namespace) = (class.size.to_string(), key.name.as_str(), key.namespace.as_str());
+        let size = size.as_str();
         // One that is not there is as good as forgotten.
         self.evicted.remove_label_values(&[size, class.mode, name, namespace]).ok();
         self.resized.remove_label_values(&[size, name, namespace]).ok();
@@ -210,14 +223,16 @@ impl Metrics {
     /// A pod is not resized, since its node was too small for it before.
     pub(crate) fn infeasible(&self, autoscaler: &ObjectKey, classes: &Classes) {
         if let Some(class) = classes.of.get(autoscaler) {
-            let labels = [class.size.as_str(), autoscaler.name.as_str(), autoscaler.namespace.as_str()];
+            let size = class.size.to_string();
+            let labels = [size.as_str(), autoscaler.name.as_str(), autoscaler.namespace.as_str()];
             self.infeasible.with_label_values(&labels).inc();
         }
     }
 
     /// What came of an act.
     pub(crate) fn acted(&self, act: &Act, outcome: &Outcome, classes: &mut Classes) {
-        let Some(Class { size, mode }) = classes.of.get(&act.autoscaler).cloned() else { return };
+        let Some(Class { size, mode }) = classes.of.get(&act.autoscaler).copied() else { return };
+        let size = size.to_string();
         let (name, namespace) = (act.autoscaler.name.as_str(), act.autoscaler.namespace.as_str());
         match (&act.what, outcome) {
             (_, Outcome::Gone) => {}
@@ -273,6 +288,14 @@ impl Metrics {
         zero(&self.with_resized);
     }
 }
+
+/// How often each label comes.
+fn counts(labels: impl Iterator<Item = &'static str>) -> BTreeMap<&'static str, i64> {
+    let mut counts = BTreeMap::new();
+    labels.for_each(|label| *counts.entry(label).or_default() += 1);
+    counts
+}
+
 fn count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

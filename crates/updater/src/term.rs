@@ -1,7 +1,7 @@
 //! One term of leadership: decides after every change, and has carried out what is decided, as fast as it may be.
 //!
-//! A pass looks at everything, and replaces what the pass before it wanted and what has not begun yet. What waits was decided by the
-//! last pass, so it may miss the changes since, of at most one pause. It is dropped at once when the stop switch
+//! A pass decides about what has changed, and once in each interval about everything. What it wants replaces what waits. So that may
+//! miss the changes since the last pass, of at most one pause. It is dropped at once when the stop switch
 //! is thrown, when a watch fails, and when the webhook's Lease expires. What has begun counts from then on, until the view shows what
 //! came of it.
 
@@ -24,7 +24,7 @@ use crate::args::Holding;
 use crate::decide::{
     Act, Halt, MakeRoom, Memory, Moment, Outcome, Plan, Room, Scene, Settings, Skip, SkipReason, What, Why, decide,
 };
-use crate::heard::{Ear, frozen};
+use crate::heard::Ear;
 use crate::hold::{Pulse, Signs, hold, is_current};
 use crate::metrics::{Classes, Metrics};
 use crate::pace::{Limits, Pace};
@@ -92,16 +92,20 @@ pub(crate) struct Term {
     memory: Memory,
     rooms: Vec<Room>,
     ear: Ear,
+    /// Whether the feed has told something since the last pass.
+    feed_changed: bool,
     pulse: Pulse,
     classes: Classes,
     evictions: Pace,
     resizes: Pace,
-    waiting: VecDeque<Act>,
+    waiting: VecDeque<Arc<Act>>,
     /// Pods whose node was too small for them when the last pass looked.
     infeasible: BTreeSet<ObjectKey>,
-    running: JoinSet<(Act, Option<Arc<Autoscaler>>, Option<Outcome>)>,
+    running: JoinSet<Done>,
     /// When the next pass is due.
     due: Option<Instant>,
+    /// When a pass decides about everything, whether it changed or not.
+    whole_due: Instant,
     /// When the next one may begin.
     rested: Instant,
     /// Until when the webhook is taken to live, where that matters.
@@ -112,6 +116,9 @@ pub(crate) struct Term {
     round: Option<Round>,
     said: Option<Halt>,
 }
+
+/// An act that was tried, its autoscaler when it began, and its outcome; none if it was not sent.
+type Done = (Arc<Act>, Option<Arc<Autoscaler>>, Option<Outcome>);
 
 struct Round {
     began: Instant,
@@ -131,6 +138,7 @@ impl Term {
             memory: Memory::default(),
             rooms: Vec::new(),
             ear: Ear::default(),
+            feed_changed: true,
             pulse: Pulse::default(),
             classes: Classes::default(),
             evictions,
@@ -139,6 +147,7 @@ impl Term {
             infeasible: BTreeSet::new(),
             running: JoinSet::new(),
             due: Some(now),
+            whole_due: now,
             rested: now,
             stands_until: None,
             turn: None,
@@ -150,7 +159,6 @@ impl Term {
     /// Runs until shutdown, when what has begun is waited for, or until it is dropped with the lease.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         self.tell.activity.expect_every((self.rules.interval * PATIENCE).max(LEAST_PATIENCE), self.started.into_std());
-        self.listen();
         loop {
             tokio::select! {
                 biased;
@@ -160,7 +168,7 @@ impl Term {
                 Some(done) = self.running.join_next() => self.done(done?),
                 changed = self.senses.webhook.changed() => { changed?; self.soon(); }
                 changed = self.senses.view.changed() => { changed?; self.view_changed(); }
-                () = heard(&mut self.senses.feed) => { self.listen(); self.soon(); }
+                () = heard(&mut self.senses.feed) => { self.feed_changed = true; self.soon(); }
                 () = at(self.due) => self.pass(),
                 () = at(self.turn) => {}
             }
@@ -174,7 +182,9 @@ impl Term {
     }
 
     fn listen(&mut self) {
-        if let Some(feed) = &mut self.senses.feed {
+        if std::mem::take(&mut self.feed_changed)
+            && let Some(feed) = &mut self.senses.feed
+        {
             self.ear.listen(&feed.borrow_and_update());
         }
     }
@@ -203,15 +213,19 @@ impl Term {
     fn pass(&mut self) {
         let began = Instant::now();
         let now = self.moment();
+        if self.whole_due <= began {
+            self.memory.forget_decisions();
+            self.whole_due = began + self.rules.interval;
+        }
         let (plan, halt, stands_until) = block_in_place(|| {
+            self.listen();
             let view = self.senses.view.borrow_and_update();
             let (control, webhook) = (self.senses.control.borrow_and_update(), self.senses.webhook.borrow_and_update());
             self.tell.metrics.step("ListPods", began.elapsed());
             let signs = Signs { view: &view, control: &control, webhook: &webhook };
             let held = hold(&signs, &self.rules.holding, &mut self.pulse, now.wall, began.into_std());
             let (halt, stands_until) = (held.err(), held.ok().flatten());
-            let (heard, frozen) = (self.ear.over(&view), frozen(&view));
-            let scene = Scene { view: &view, recommendations: &heard, halt, frozen: &frozen };
+            let scene = Scene { view: &view, recommendations: self.ear.over(&view), halt };
             let plan = decide(&scene, &mut self.memory, &self.rules.settings, now);
             if halt.is_none() {
                 self.tell.metrics.planned(&plan, &view, &mut self.classes);
@@ -222,7 +236,7 @@ impl Term {
         let ended = Instant::now();
         self.tell.metrics.step("FilterPods", ended - began);
         self.say(halt);
-        let Plan { acts, skips: _, held: _, tallies: _, rooms, wake_in } = plan;
+        let Plan { acts, rooms, wake_in, .. } = plan;
         self.tell_rooms(rooms);
         self.waiting = acts.into();
         self.tell.activity.record(ended.into_std());
@@ -231,7 +245,7 @@ impl Term {
             self.round = Some(Round { began, decided: ended });
         }
         self.rested = ended + ((ended - began) * REST).max(LEAST_REST);
-        self.due = Some(began + wake_in.map_or(self.rules.interval, |wake_in| wake_in.min(self.rules.interval)));
+        self.due = Some(wake_in.map_or(self.whole_due, |wake_in| self.whole_due.min(began + wake_in)));
         // The webhook may fall silent without anything that changes.
         self.stands_until = stands_until.map(Instant::from_std);
         if let Some(until) = self.stands_until {
@@ -309,7 +323,7 @@ impl Term {
         Ok(())
     }
 
-    fn go(&mut self, act: Act) {
+    fn go(&mut self, act: Arc<Act>) {
         self.memory.begin(&act, self.moment());
         let autoscaler = self.senses.view.borrow().autoscalers.get(&act.autoscaler).cloned();
         if let Some(autoscaler) = &autoscaler
@@ -326,7 +340,7 @@ impl Term {
         });
     }
 
-    fn done(&mut self, (act, autoscaler, outcome): (Act, Option<Arc<Autoscaler>>, Option<Outcome>)) {
+    fn done(&mut self, (act, autoscaler, outcome): Done) {
         // What was not sent is not known to the API server; the term is over, and its memory with it.
         let Some(outcome) = outcome else { return };
         let now = self.moment();
@@ -354,7 +368,7 @@ impl Term {
 
 /// Tells once of each pod that is not resized because its node was too small before.
 fn say_infeasible(
-    skips: &[Skip],
+    skips: &[Arc<Skip>],
     view: &View,
     known: &mut BTreeSet<ObjectKey>,
     Tell { metrics, events, .. }: &Tell,

@@ -49,10 +49,11 @@ pub(super) fn is_expired(running: &Running, spec: &VerticalPodAutoscalerSpec, co
     running.ready_since.is_some_and(|since| duration.is_zero() || now.since(since) > duration)
 }
 
-/// After how long the first of the boosts of a pod is over; none before it is ready.
+/// After how long the next of the boosts of a pod is over; none before it is ready, and where all are over.
 pub(super) fn expires_in(running: &Running, spec: &VerticalPodAutoscalerSpec, now: Moment) -> Option<Duration> {
     let ready_for = now.since(running.ready_since?);
-    boosted(running).map(|container| duration(spec, container).saturating_sub(ready_for)).min()
+    let lasting = boosted(running).filter(|container| !is_expired(running, spec, container, now));
+    lasting.map(|container| duration(spec, container).saturating_sub(ready_for)).min()
 }
 
 /// For how long after the pod became ready; each of the two places may say it.

@@ -8,57 +8,42 @@
 
 use std::collections::HashMap;
 
-use cluster::{DisruptionBudget, Phase, Pod, Running, View};
-use model::Requirement;
+use cluster::{Phase, Pod, Running};
 
 use super::act::SkipReason;
 use super::group::{Disruption, Standing};
+use super::index::{BudgetId, Covered, Index};
 use super::members::standing;
 use super::memory::Memory;
 use super::moment::Moment;
 
-/// All budgets, to be found by the labels of a pod, and what was spent of them.
+/// What is left of the budgets.
 pub(super) struct Budgets<'a> {
-    all: Vec<&'a DisruptionBudget>,
-    /// What their status does not show yet.
-    spent: Vec<i64>,
-    /// How many pods serve of those that each covers, less those taken; counted when it is first asked for.
-    serving: Option<Vec<i64>>,
-    view: &'a View,
+    index: &'a Index,
     memory: &'a Memory,
-    /// By namespace and one label that the selector demands.
-    by_label: HashMap<(&'a str, &'a str, &'a str), Vec<usize>>,
-    /// By namespace: those that demand no certain label.
-    others: HashMap<&'a str, Vec<usize>>,
+    now: Moment,
+    /// Of the budgets that were asked for.
+    counts: HashMap<BudgetId<'a>, Count>,
+}
+
+/// The pods of one budget, as numbers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    /// Disruptions that its status does not show yet.
+    spent: i64,
+    /// Pods that serve, less those taken.
+    serving: i64,
 }
 
 impl<'a> Budgets<'a> {
-    /// The budgets of a view, with nothing spent.
-    pub(super) fn of(view: &'a View, memory: &'a Memory) -> Self {
-        let budgets: Vec<&DisruptionBudget> = view.disruption_budgets.iter().map(AsRef::as_ref).collect();
-        let spent = vec![0; budgets.len()];
-        let mut found =
-            Self { all: budgets, spent, serving: None, view, memory, by_label: HashMap::new(), others: HashMap::new() };
-        for (index, budget) in found.all.iter().enumerate() {
-            let namespace = budget.key.namespace.as_str();
-            match one_label(budget) {
-                Some((key, value)) => found.by_label.entry((namespace, key, value)).or_default().push(index),
-                None => found.others.entry(namespace).or_default().push(index),
-            }
-        }
-        found
+    /// The budgets with what is on its way counted as done.
+    pub(super) fn of(index: &'a Index, memory: &'a Memory, now: Moment) -> Self {
+        Self { index, memory, now, counts: HashMap::new() }
     }
 
     /// Those that cover a pod. One whose selector cannot be read may cover any pod.
-    pub(super) fn covering(&self, pod: &Pod) -> Vec<usize> {
-        let namespace = pod.key.namespace.as_str();
-        let labelled = pod.labels.iter().filter_map(|(key, value)| self.by_label.get(&(namespace, key, value)));
-        let all = labelled.chain(self.others.get(namespace)).flatten().copied();
-        all.filter(|index| {
-            let selector = self.all.get(*index).map(|budget| &budget.selector);
-            selector.is_some_and(|selector| selector.as_ref().map_or(true, |selector| selector.matches(&pod.labels)))
-        })
-        .collect()
+    pub(super) fn covering(&self, pod: &Pod) -> Vec<BudgetId<'a>> {
+        self.index.covering(&pod.key).collect()
     }
 
     /// Why this may not be done to a pod now, if it may not.
@@ -73,8 +58,8 @@ impl<'a> Budgets<'a> {
         if covering.is_empty() {
             return None;
         }
-        self.count();
-        (!covering.iter().all(|index| self.allows(*index, running))).then_some(SkipReason::DisruptionBudget)
+        let is_allowed = covering.iter().all(|id| self.allows(*id, running));
+        (!is_allowed).then_some(SkipReason::DisruptionBudget)
     }
 
     /// The reason not to repeat an eviction that counts already, but may not have happened; none if it may be repeated.
@@ -82,73 +67,63 @@ impl<'a> Budgets<'a> {
         if pod.phase == Phase::Pending || !is_ready(running) {
             return None;
         }
-        let covering = self.covering(pod);
-        self.count();
-        let allows = |index: &usize| {
-            let counted = self.all.get(*index).zip(self.serving.as_ref().and_then(|all| all.get(*index)));
-            counted.is_some_and(|(budget, serving)| *serving >= i64::from(budget.desired_healthy))
-        };
-        (!covering.iter().all(allows)).then_some(SkipReason::DisruptionBudget)
+        let is_allowed = self.covering(pod).into_iter().all(|id| {
+            let desired = self.index.budget(id).map(|covered| i64::from(covered.budget.desired_healthy));
+            desired.is_some_and(|desired| self.count(id).serving >= desired)
+        });
+        (!is_allowed).then_some(SkipReason::DisruptionBudget)
     }
 
     /// Whether one budget lets a pod go.
-    fn allows(&self, index: usize, running: &Running) -> bool {
-        let counted =
-            (self.all.get(index), self.spent.get(index), self.serving.as_ref().and_then(|all| all.get(index)));
-        let (Some(budget), Some(spent), Some(serving)) = counted else { return false };
+    fn allows(&mut self, id: BudgetId<'a>, running: &Running) -> bool {
+        let Some(Covered { budget, .. }) = self.index.budget(id) else { return false };
         if !is_ready(running) {
             return budget.allows(false);
         }
-        let is_enough = *serving > i64::from(budget.desired_healthy);
-        budget.is_current() && i64::from(budget.disruptions_allowed) > *spent && is_enough
+        let Count { spent, serving } = *self.count(id);
+        let is_enough = serving > i64::from(budget.desired_healthy);
+        budget.is_current() && i64::from(budget.disruptions_allowed) > spent && is_enough
     }
 
-    /// Counts, once, which pods serve. What is on its way counts as done.
-    fn count(&mut self) {
-        if self.serving.is_some() {
-            return;
-        }
-        let mut serving = vec![0; self.all.len()];
-        for pod in self.view.pods.iter() {
-            let Some(running) = pod.running.as_deref().filter(|running| !running.is_terminating) else { continue };
-            let pending = self.memory.pending(&pod.uid);
-            let is_evicted = pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
-            if !is_evicted && standing(pod, running, pending) == (Standing::Running { serves: true }) {
-                for index in self.covering(pod) {
-                    serving[index] += 1;
-                }
+    /// The count of one budget. What is on its way counts as done.
+    fn count(&mut self, id: BudgetId<'a>) -> &mut Count {
+        let Self { index, memory, now, counts } = self;
+        counts.entry(id).or_insert_with(|| {
+            let mut count = Count::default();
+            let Some(Covered { budget, pods }) = index.budget(id) else { return count };
+            for pod in pods.values() {
+                let Some(running) = pod.running.as_deref() else { continue };
+                let pending = memory.pending(&pod.uid);
+                let is_evicted = pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
+                let serves = standing(pod, running, pending) == (Standing::Running { serves: true });
+                count.serving += i64::from(serves && !is_evicted);
+                let is_spent = pending.is_some_and(|pending| is_disruption(pending.disruption, pod, running));
+                count.spent += i64::from(is_spent && !budget.is_disrupting(&pod.key.name, now.wall));
             }
-        }
-        self.serving = Some(serving);
+            count
+        })
     }
 
-    /// Counts what is done to a pod, or was done and does not show in the budget yet.
-    pub(super) fn spend(&mut self, disruption: Disruption, pod: &Pod, running: &Running, now: Moment) {
-        if disruption == Disruption::Resize || pod.phase == Phase::Pending || !is_ready(running) {
+    /// Counts what is done to a pod.
+    pub(super) fn spend(&mut self, disruption: Disruption, pod: &Pod, running: &Running) {
+        if !is_disruption(disruption, pod, running) {
             return;
         }
-        for index in self.covering(pod) {
-            if let Some(serving) = self.serving.as_mut().and_then(|all| all.get_mut(index)) {
-                *serving -= 1;
-            }
-            let shows = self.all.get(index).is_some_and(|budget| budget.is_disrupting(&pod.key.name, now.wall));
-            if let Some(spent) = self.spent.get_mut(index)
-                && !shows
-            {
-                *spent += 1;
-            }
+        for id in self.covering(pod) {
+            let budget = self.index.budget(id).map(|covered| &covered.budget);
+            let shows = budget.is_some_and(|budget| budget.is_disrupting(&pod.key.name, self.now.wall));
+            let count = self.count(id);
+            count.serving -= 1;
+            count.spent += i64::from(!shows);
         }
     }
+}
+
+/// Whether this takes anything of the budgets that cover a pod.
+fn is_disruption(disruption: Disruption, pod: &Pod, running: &Running) -> bool {
+    disruption != Disruption::Resize && pod.phase != Phase::Pending && is_ready(running)
 }
 
 fn is_ready(running: &Running) -> bool {
     running.ready_since.is_some()
-}
-
-/// A label without which the selector holds for no pod.
-fn one_label(budget: &DisruptionBudget) -> Option<(&str, &str)> {
-    budget.selector.as_ref().ok()?.requirements().iter().find_map(|requirement| match requirement {
-        Requirement::In(key, values) if values.len() == 1 => values.first().map(|value| (key.as_str(), value.as_str())),
-        _ => None,
-    })
 }

@@ -36,12 +36,12 @@ pub enum Hold {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Windows {
     known: HashMap<String, (Timestamp, Result<Duration, Hold>)>,
-    /// From the pass before. What is not asked for again is forgotten.
+    /// From before the last pass over everything. What is not asked for again is forgotten.
     before: HashMap<String, (Timestamp, Result<Duration, Hold>)>,
 }
 
 impl Windows {
-    /// The same for the next pass.
+    /// The same, from where what is not asked for again is forgotten the next time.
     pub(super) fn next(self) -> Self {
         Self { before: self.known, known: HashMap::new() }
     }
@@ -82,11 +82,10 @@ fn still(found: &Result<Duration, Hold>, at: Timestamp, now: Timestamp) -> Optio
 pub(super) fn hold(
     autoscaler: &Autoscaler,
     view: &View,
-    is_frozen: bool,
     windows: &mut Windows,
     now: Moment,
 ) -> Result<Option<Duration>, Hold> {
-    if is_frozen {
+    if is_frozen(autoscaler) {
         return Err(Hold::Frozen);
     }
     let own = autoscaler.object.metadata.annotations.as_ref().and_then(|all| all.get(MAINTENANCE_WINDOW));
@@ -95,9 +94,37 @@ pub(super) fn hold(
     windows.open_for(written, now.wall).map(Some)
 }
 
+/// Whether the recommendation does not move because usage is missing, as a condition says.
+fn is_frozen(autoscaler: &Autoscaler) -> bool {
+    let conditions = autoscaler.object.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|condition| condition.kind == api::vpa::SOURCE_STALE && condition.status == "True")
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    /// Whether an object with such a condition is frozen.
+    fn check_frozen(kind: &str, status: &str, expected: bool) {
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"namespace": "shop", "name": "web", "uid": "of-web"},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+            "status": {"conditions": [{"type": kind, "status": status}]},
+        });
+        let object = api::vpa::parse(object).expect("an autoscaler");
+        let autoscaler = Autoscaler { key: ObjectKey::new("shop", "web"), object };
+        assert_eq!(is_frozen(&autoscaler), expected, "{kind} is {status}");
+    }
+
+    #[test]
+    fn an_object_is_frozen_while_its_source_of_usage_is_silent() {
+        check_frozen("SourceStale", "True", true);
+        check_frozen("SourceStale", "False", false);
+        check_frozen("RecommendationProvided", "True", false);
+    }
 
     /// For how many minutes it is open, or in how many it opens, at one time after the other.
     fn check(text: &str, expected: &[(&str, Result<u64, u64>)]) {

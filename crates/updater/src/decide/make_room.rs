@@ -131,12 +131,16 @@ fn cheapest(need: Amount, offers: &[Offer]) -> Option<Vec<usize>> {
 }
 
 /// Makes room for every pod that waits for it, or says how it could be made.
-pub(super) fn make_room(ledger: &mut Ledger, view: &View, memory: &Memory, how: MakeRoom, now: Moment) {
-    if how == MakeRoom::Off {
-        return;
-    }
+/// `taken` are the unique identifiers of the pods to which something is done anyhow.
+pub(super) fn make_room(
+    ledger: &mut Ledger,
+    mut taken: BTreeSet<String>,
+    view: &View,
+    memory: &Memory,
+    how: MakeRoom,
+    now: Moment,
+) {
     let rests = |pod: &Pod| memory.pause_left(&pod.uid, now).is_some();
-    let mut taken: BTreeSet<String> = ledger.plan.acts.iter().map(|act| act.pod_uid.clone()).collect();
     for cramped in std::mem::take(&mut ledger.cramped) {
         if taken.contains(&cramped.pod.uid) {
             continue;
@@ -145,11 +149,11 @@ pub(super) fn make_room(ledger: &mut Ledger, view: &View, memory: &Memory, how: 
         let Some((way, leavers)) = need.and_then(|need| way(&cramped, need, ledger, &taken, &rests)) else { continue };
         if how == MakeRoom::On {
             for leaver in leavers {
-                if !leaver.spend(ledger, now) {
+                if !leaver.spend(ledger) {
                     break;
                 }
                 taken.insert(leaver.pod.uid.clone());
-                ledger.plan.acts.push(leaver.eviction());
+                ledger.plan.acts.push(Arc::new(leaver.eviction()));
             }
         }
         ledger.plan.rooms.push(Room {
@@ -215,12 +219,12 @@ impl<'a> From<&Neighbour<'a>> for Leaver<'a> {
 
 impl Leaver<'_> {
     /// Spends what its eviction takes of its budgets and of its group, where there is enough.
-    fn spend(&self, ledger: &mut Ledger, now: Moment) -> bool {
+    fn spend(&self, ledger: &mut Ledger) -> bool {
         let Self { pod, running, standing, group, .. } = self;
         if ledger.budgets.refusal(Disruption::Eviction, pod, running).is_some() {
             return false;
         }
-        ledger.budgets.spend(Disruption::Eviction, pod, running, now);
+        ledger.budgets.spend(Disruption::Eviction, pod, running);
         if let Some(group) = group.and_then(|index| ledger.groups.get_mut(index)) {
             group.take(Disruption::Eviction, *standing);
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use cluster::{Phase, Pod, Running};
 
 use super::group::{Disruption, Group, Standing, required_replicas};
-use super::matching::Matched;
 use super::memory::{Memory, Pending};
+use super::pass::Matched;
 use super::settings::Settings;
 use super::size::sized;
 use super::strength::{OwnerName, Strength, owner_name};
@@ -40,7 +40,7 @@ pub(super) fn members<'a>(
     keeps_small: &KeepsSmall,
 ) -> Members<'a> {
     let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
-    for pod in matched.pods.iter().copied() {
+    for pod in matched.controlled.pods.values() {
         let Some(running) = pod.running.as_deref() else { continue };
         let pending = memory.pending(&pod.uid);
         let standing = standing(pod, running, pending);
@@ -52,9 +52,9 @@ pub(super) fn members<'a>(
             pending,
         });
     }
-    let policy = matched.autoscaler.object.spec.update_policy.as_ref();
+    let policy = matched.controlled.autoscaler.object.spec.update_policy.as_ref();
     let required = required_replicas(policy.and_then(|policy| policy.min_replicas), settings);
-    let mut all = Members { groups: Vec::new(), members: Vec::with_capacity(matched.pods.len()) };
+    let mut all = Members { groups: Vec::new(), members: Vec::with_capacity(matched.controlled.pods.len()) };
     for (owner, mut members) in by_owner {
         let group = matched.strengths.get(&owner).map(|strength| group(&members, *strength, required, settings));
         let are_enough = members.len() as i64 >= required;

@@ -1,23 +1,26 @@
 //! What has to be remembered between decisions: what is on its way and not seen yet, and what was refused.
 //!
-//! All of it is about pods that the view shows; what is about others is forgotten. A restart forgets everything: then what the
+//! All of it is about pods that the view shows; what is about others is forgotten. What was decided stays until what it was decided
+//! from changes. A restart forgets everything: then what the
 //! cluster shows counts, which holds evictions once the list of pods is read anew.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{ObjectKey, Pod, Running};
+use cluster::{Autoscaler, Change, ObjectKey, Pod, Running, View};
 use jiff::Timestamp;
 use json_patch::Patch;
 use model::{ContainerRecommendation, Recommendation};
 
 use super::act::{Act, Attempt, Outcome, QuickOomKill, Shape, What};
+use super::decisions::Decisions;
 use super::group::Disruption;
 use super::hold::Windows;
 use super::moment::Moment;
 use super::priority;
 use super::resizing::Resizing;
+use super::seen::SeenObjects;
 use super::settling::Settling;
 use super::strength::Sizes;
 
@@ -53,7 +56,7 @@ pub struct Memory {
     infeasible_shapes: HashMap<(ObjectKey, Shape), Arc<Recommendation>>,
     /// Resizes that the API server refused.
     refused: HashMap<String, (Patch, Duration)>,
-    /// When pods were first seen.
+    /// When pods were first seen; of all that are there and not on their way out.
     first_seen: HashMap<String, Duration>,
     /// The end of each pod's last OOM kill, and when its status was first seen.
     oom_kills: HashMap<String, (Timestamp, Duration)>,
@@ -67,6 +70,10 @@ pub struct Memory {
     pub(super) settling: Settling,
     /// The sizes of groups when they were last known.
     pub(super) sizes: Sizes,
+    /// The objects at the last pass.
+    pub(super) seen: SeenObjects,
+    /// The decisions that hold until something changes. None where everything is to be decided about.
+    pub(super) decisions: Option<Decisions>,
 }
 
 /// Evictions on behalf of one autoscaler for one recommendation. Pods that are new since they began were made while it stood.
@@ -93,8 +100,9 @@ impl Evicted {
 }
 
 /// An act that the view does not show yet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Flight {
+    pod: ObjectKey,
     disruption: Disruption,
     stage: Stage,
     since: Duration,
@@ -125,13 +133,27 @@ pub(super) struct Pending {
 }
 
 impl Memory {
+    /// Has the next pass decide about everything, whether it changed or not.
+    pub fn forget_decisions(&mut self) {
+        self.decisions = None;
+    }
+
     /// An act is about to be tried. From now on it counts.
     pub fn begin(&mut self, act: &Act, now: Moment) {
         let unknown_since = self.flights.get(&act.pod_uid).and_then(Flight::unknown_since);
-        let flight = Flight { disruption: act.disruption, stage: Stage::Begun, since: now.steady, unknown_since };
+        let (pod, disruption) = (act.pod.clone(), act.disruption);
+        let flight = Flight { pod, disruption, stage: Stage::Begun, since: now.steady, unknown_since };
         self.flights.insert(act.pod_uid.clone(), flight);
         if act.what == What::Evict {
             self.note_eviction(act, now);
+        }
+    }
+
+    /// Has the next pass decide about what an act is about.
+    fn mark(&mut self, act: &Act) {
+        if let Some(decisions) = &mut self.decisions {
+            decisions.index.mark_pod(&act.pod);
+            decisions.index.mark_autoscaler(&act.autoscaler.namespace, &act.autoscaler.name);
         }
     }
 
@@ -182,6 +204,7 @@ impl Memory {
 
     /// What came of an act.
     pub fn end(&mut self, act: &Act, outcome: &Outcome, now: Moment) {
+        self.mark(act);
         let uid = &act.pod_uid;
         match outcome {
             Outcome::Accepted { generation } => {
@@ -204,7 +227,9 @@ impl Memory {
                 match &act.what {
                     What::Evict => self.pause(uid, None, now),
                     What::Resize { resize, attempt, .. } => {
-                        self.refused.insert(uid.clone(), (resize.clone(), now.steady));
+                        if self.is_there(uid) {
+                            self.refused.insert(uid.clone(), (resize.clone(), now.steady));
+                        }
                         if *outcome == Outcome::Infeasible {
                             self.note_infeasible(&act.autoscaler, uid, attempt);
                         }
@@ -214,12 +239,18 @@ impl Memory {
         }
     }
 
-    /// A pod's node can never hold what is recommended.
-    pub(super) fn note_infeasible(&mut self, autoscaler: &ObjectKey, uid: &str, attempt: &Attempt) {
-        self.infeasible.insert(uid.to_owned(), Arc::clone(&attempt.recommendation));
-        if let Some(shape) = attempt.shape {
-            self.infeasible_shapes.insert((autoscaler.clone(), shape), Arc::clone(&attempt.recommendation));
+    /// A pod's node can never hold what is recommended. Returns whether that was not known.
+    pub(super) fn note_infeasible(&mut self, autoscaler: &ObjectKey, uid: &str, attempt: &Attempt) -> bool {
+        let is_known = |known: Option<Arc<Recommendation>>| known.is_some_and(|known| known == attempt.recommendation);
+        let mut is_new = false;
+        if self.is_there(uid) {
+            is_new = !is_known(self.infeasible.insert(uid.to_owned(), Arc::clone(&attempt.recommendation)));
         }
+        if let Some(shape) = attempt.shape {
+            let key = (autoscaler.clone(), shape);
+            is_new |= !is_known(self.infeasible_shapes.insert(key, Arc::clone(&attempt.recommendation)));
+        }
+        is_new
     }
 
     /// Whether a recommendation is known to be infeasible for a pod: nothing in it is lower than in the one that was.
@@ -249,10 +280,12 @@ impl Memory {
         self.resizing_since.get(uid).map_or(Duration::ZERO, |since| now.steady.saturating_sub(*since))
     }
 
-    /// Forgets what is about autoscalers that are not there.
-    pub(super) fn keep_autoscalers(&mut self, exists: impl Fn(&ObjectKey) -> bool) {
-        self.infeasible_shapes.retain(|(autoscaler, _), _| exists(autoscaler));
-        self.evicted.retain(|autoscaler, _| exists(autoscaler));
+    /// Forgets what is about autoscalers that are gone.
+    pub(super) fn forget_autoscalers(&mut self, autoscalers: &[Change<Autoscaler>]) {
+        for gone in autoscalers.iter().filter(|change| change.new.is_none()).filter_map(|change| change.old.as_ref()) {
+            self.infeasible_shapes.retain(|(autoscaler, _), _| *autoscaler != gone.key);
+            self.evicted.remove(&gone.key);
+        }
     }
 
     fn move_on(&mut self, uid: &str, stage: Stage, now: Moment) {
@@ -270,7 +303,15 @@ impl Memory {
         }
     }
 
+    /// Whether the last pass saw this pod. Nothing is noted about one that is gone.
+    fn is_there(&self, uid: &str) -> bool {
+        self.first_seen.contains_key(uid)
+    }
+
     fn pause(&mut self, uid: &str, at_least: Option<Duration>, now: Moment) {
+        if !self.is_there(uid) {
+            return;
+        }
         let refusals = self.pauses.get(uid).map_or(0, |pause| pause.refusals);
         let pause = FIRST_PAUSE
             .saturating_mul(1 << refusals.min(10))
@@ -280,38 +321,55 @@ impl Memory {
         self.pauses.insert(uid.to_owned(), Pause { until, refusals: refusals.saturating_add(1) });
     }
 
-    /// Forgets what the pods show, and what is about pods that are not there. `live` are those that are not on their way out.
-    pub(super) fn observe<'a>(&mut self, live: impl Iterator<Item = (&'a Pod, &'a Running)>, now: Moment) {
-        let mut kept = Self {
-            infeasible_shapes: std::mem::take(&mut self.infeasible_shapes),
-            evicted: std::mem::take(&mut self.evicted),
-            windows: std::mem::take(&mut self.windows).next(),
-            settling: std::mem::take(&mut self.settling),
-            sizes: std::mem::take(&mut self.sizes),
-            ..Self::default()
-        };
-        for (pod, running) in live {
-            let seen = self.first_seen.remove_entry(&pod.uid);
-            kept.first_seen.extend([seen.unwrap_or_else(|| (pod.uid.clone(), now.steady))]);
-            if let Some((uid, flight)) = self.flights.remove_entry(&pod.uid)
-                && !flight.is_over(running, now)
-            {
-                kept.flights.insert(uid, flight);
+    /// Takes over what changed pods show, and forgets what is about pods that are gone or on their way out.
+    pub(super) fn observe(&mut self, pods: &[Change<Pod>], view: &View, now: Moment) {
+        for Change { old, new } in pods {
+            let new = new.as_ref().and_then(|pod| Some((pod, live(pod)?)));
+            if let Some(gone) = old.as_ref().filter(|old| new.is_none_or(|(new, _)| new.uid != old.uid)) {
+                self.forget(&gone.uid);
             }
+            let Some((pod, running)) = new else { continue };
+            self.first_seen.entry(pod.uid.clone()).or_insert(now.steady);
             if let Some(at) = last_oom_kill(pod) {
-                let known = self.oom_kills.remove(&pod.uid).filter(|(known, _)| *known == at);
-                kept.oom_kills.insert(pod.uid.clone(), known.unwrap_or((at, now.steady)));
+                let known = self.oom_kills.entry(pod.uid.clone()).or_insert((at, now.steady));
+                if known.0 != at {
+                    *known = (at, now.steady);
+                }
+            } else {
+                self.oom_kills.remove(&pod.uid);
             }
-            if Resizing::of(running) != Resizing::No {
-                let since = self.resizing_since.get(&pod.uid).copied().unwrap_or(now.steady);
-                kept.resizing_since.insert(pod.uid.clone(), since);
+            if Resizing::of(running) == Resizing::No {
+                self.resizing_since.remove(&pod.uid);
+            } else {
+                self.resizing_since.entry(pod.uid.clone()).or_insert(now.steady);
             }
-            keep(&mut kept.pauses, &mut self.pauses, &pod.uid);
-            keep(&mut kept.infeasible, &mut self.infeasible, &pod.uid);
-            keep(&mut kept.refused, &mut self.refused, &pod.uid);
-            keep(&mut kept.recorded_oom_kills, &mut self.recorded_oom_kills, &pod.uid);
         }
-        *self = kept;
+        let decisions = &mut self.decisions;
+        self.flights.retain(|uid, flight| {
+            // As long as it lasts, time alone may change what is decided.
+            if let Some(decisions) = decisions {
+                decisions.index.mark_pod(&flight.pod);
+            }
+            let pod = view.pods.get(&flight.pod).filter(|pod| pod.uid == *uid);
+            pod.and_then(|pod| live(pod)).is_some_and(|running| !flight.is_over(running, now))
+        });
+    }
+
+    fn forget(&mut self, uid: &str) {
+        self.flights.remove(uid);
+        self.pauses.remove(uid);
+        self.resizing_since.remove(uid);
+        self.infeasible.remove(uid);
+        self.refused.remove(uid);
+        self.first_seen.remove(uid);
+        self.oom_kills.remove(uid);
+        self.recorded_oom_kills.remove(uid);
+    }
+
+    /// Forgets what was noted about autoscalers after they were gone.
+    pub(super) fn forget_gone(&mut self, view: &View) {
+        self.infeasible_shapes.retain(|(autoscaler, _), _| view.autoscalers.get(autoscaler).is_some());
+        self.evicted.retain(|autoscaler, _| view.autoscalers.get(autoscaler).is_some());
     }
 
     /// How long the status of a pod's last OOM kill is still to be there for others to see.
@@ -354,10 +412,9 @@ impl Flight {
     }
 }
 
-fn keep<T>(kept: &mut HashMap<String, T>, all: &mut HashMap<String, T>, uid: &str) {
-    if let Some((uid, value)) = all.remove_entry(uid) {
-        kept.insert(uid, value);
-    }
+/// What a pod says while it runs, if it is not on its way out.
+fn live(pod: &Pod) -> Option<&Running> {
+    pod.running.as_deref().filter(|running| !running.is_terminating)
 }
 
 /// The end of the pod's last OOM kill.

@@ -15,6 +15,13 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// The time until `after` has passed since `then` by the wall clock; none where it has.
+    pub(super) fn until(&self, then: Timestamp, after: Duration) -> Option<Duration> {
+        let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
+        let left = then.duration_since(self.wall).saturating_add(after);
+        Duration::try_from(left).ok().filter(|left| !left.is_zero())
+    }
+
     /// How long ago that was by the wall clock; nothing where it lies ahead.
     pub fn since(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.wall.duration_since(then).max(SignedDuration::ZERO)).unwrap_or_default()

@@ -1,67 +1,119 @@
-//! One pass over all autoscalers: upstream's `RunOnce`, without its requests.
+//! One pass: upstream's `RunOnce`, without its requests, over the autoscalers about which something has changed.
 
-use api::vpa::EffectiveUpdateMode;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use super::boost;
 use super::budgets::Budgets;
+use super::decisions::{Decision, Decisions};
 use super::hold::hold;
+use super::index::{Controlled, Index};
 use super::ledger::Ledger;
 use super::make_room::make_room;
-use super::matching::{Matched, matched};
 use super::memory::Memory;
 use super::moment::Moment;
-use super::settings::Settings;
+use super::settings::{MakeRoom, Settings};
+use super::strength::{OwnerName, Strength};
 use super::turn::{Context, Turn};
 use super::{Plan, Scene};
 
+/// An autoscaler that is decided about.
+pub(super) struct Matched<'a> {
+    /// The autoscaler with its pods.
+    pub(super) controlled: &'a Controlled,
+    /// The number of pods that each group should have, by owner; a group without one is left alone.
+    pub(super) strengths: BTreeMap<OwnerName<'a>, Strength>,
+    /// Unique identifiers of the owners.
+    pub(super) owners: Vec<String>,
+    /// The time after which one of its groups has settled.
+    pub(super) settles_in: Option<Duration>,
+    /// Whether the decision may be another one in each pass although nothing changes.
+    pub(super) changes_with_time: bool,
+}
+
+impl<'a> Matched<'a> {
+    fn new(controlled: &'a Controlled, index: &Index) -> Self {
+        let covering = controlled.pods.values().flat_map(|pod| index.covering(&pod.key));
+        // Its status says until when evictions count.
+        let is_disrupted = |id| index.budget(id).is_some_and(|covered| !covered.budget.disrupted.is_empty());
+        let changes_with_time = covering.into_iter().any(is_disrupted);
+        Self { controlled, strengths: BTreeMap::new(), owners: Vec::new(), settles_in: None, changes_with_time }
+    }
+}
+
 /// See [`super::decide`].
 pub(super) fn pass(scene: &Scene<'_>, memory: &mut Memory, settings: &Settings, now: Moment) -> Plan {
-    let live = scene.view.pods.iter().filter_map(|pod| {
-        let running = pod.running.as_deref().filter(|running| !running.is_terminating)?;
-        Some((pod.as_ref(), running))
-    });
-    memory.observe(live, now);
-    memory.settling.look(scene.view, settings.settling, now);
-    memory.keep_autoscalers(|key| scene.view.autoscalers.get(key).is_some());
+    let view = scene.view;
+    // Pods make room for pods of other namespaces.
+    if scene.halt.is_some() || settings.make_room != MakeRoom::Off {
+        memory.forget_decisions();
+    }
+    let changes = memory.seen.changes(view, scene.recommendations);
+    memory.observe(&changes.pods, view, now);
+    memory.settling.look(view, &changes, settings.settling, now);
+    memory.forget_autoscalers(&changes.autoscalers);
     if scene.halt.is_some() {
         return Plan::default();
     }
-    let mut all = matched(scene.view, |autoscaler| {
-        let spec = &autoscaler.object.spec;
-        let mode = spec.effective_update_mode();
-        let changes_pods = !matches!(mode, EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial);
-        changes_pods || (settings.startup_boost && boost::is_asked_for(spec))
-    });
-    let settles_in = memory.sizes.note(&mut all, scene.view, now);
-    // Even where nothing is to be done, so that what is known of windows is kept.
-    let windows = &mut memory.windows;
-    let holds = all.iter().map(|Matched { autoscaler, .. }| {
-        hold(autoscaler, scene.view, scene.frozen.contains(autoscaler.uid()), windows, now)
-    });
-    let holds: Vec<_> = holds.collect();
-    let mut budgets = Budgets::of(scene.view, memory);
-    spend_pending(&all, memory, &mut budgets, now);
-    let mut ledger = Ledger::new(budgets);
-    if let Some(settles_in) = settles_in {
-        ledger.wake_in(settles_in);
+    let known = memory.decisions.take().filter(|known| known.keeps_time(now));
+    let is_whole = known.is_none();
+    let mut decisions = known.unwrap_or_else(|| Decisions::new(Index::of(view, settings), now));
+    if is_whole {
+        memory.forget_gone(view);
+        memory.windows = std::mem::take(&mut memory.windows).next();
+    } else {
+        decisions.index.update(view, &changes, settings);
+        decisions.mark_due(now);
     }
-    for (matched, hold) in all.iter().zip(holds).filter(|(matched, _)| !matched.pods.is_empty()) {
-        Turn::take(Context { scene, memory, settings, now }, matched, hold, &mut ledger);
-    }
-    make_room(&mut ledger, scene.view, memory, settings.make_room, now);
-    let Ledger { mut plan, infeasible, .. } = ledger;
-    for (autoscaler, uid, attempt) in infeasible {
-        memory.note_infeasible(&autoscaler, &uid, &attempt);
-    }
-    plan.acts.sort_by_key(|act| !act.why.is_urgent());
-    plan
-}
+    decisions.index.close();
+    let (gone, mut released) = decisions.index.take_gone();
 
-/// What is on its way and does not show yet counts against the budgets before anything new does.
-fn spend_pending(all: &[Matched], memory: &Memory, budgets: &mut Budgets, now: Moment) {
-    for pod in all.iter().flat_map(|matched| &matched.pods) {
-        if let (Some(pending), Some(running)) = (memory.pending(&pod.uid), &pod.running) {
-            budgets.spend(pending.disruption, pod, running, now);
+    let index = &decisions.index;
+    let mut all: Vec<Matched> = index.marked().into_iter().map(|controlled| Matched::new(controlled, index)).collect();
+    released.extend(all.iter().flat_map(|matched| matched.controlled.owners.iter().cloned()));
+    memory.sizes.note(&mut all, (!is_whole).then_some(released), view, now);
+    // Even where there are no pods, so that what is known of windows is kept.
+    let windows = &mut memory.windows;
+    let holds = all.iter().map(|matched| hold(&matched.controlled.autoscaler, view, windows, now));
+    let holds: Vec<_> = holds.collect();
+    let mut ledger = Ledger::new(Budgets::of(index, memory, now));
+    let mut decided = Vec::with_capacity(all.len());
+    for (matched, hold) in all.iter().zip(holds) {
+        let Matched { controlled, owners, settles_in, changes_with_time, .. } = matched;
+        let decision = (!controlled.pods.is_empty()).then(|| {
+            Turn::take(Context { scene, memory, settings, now }, matched, hold, &mut ledger);
+            if let Some(settles_in) = settles_in {
+                ledger.wake_in(*settles_in);
+            }
+            Decision::new(std::mem::take(&mut ledger.plan), *changes_with_time, now)
+        });
+        decided.push((controlled.order.clone(), owners.clone(), decision));
+    }
+    if settings.make_room != MakeRoom::Off {
+        let acts = decided.iter().filter_map(|(_, _, decision)| decision.as_ref()).flat_map(Decision::acts);
+        let taken: BTreeSet<String> = acts.map(|act| act.pod_uid.clone()).collect();
+        make_room(&mut ledger, taken, view, memory, settings.make_room, now);
+    }
+    let Ledger { plan: rooms, infeasible, .. } = ledger;
+
+    for autoscaler in &gone {
+        decisions.remove(autoscaler);
+    }
+    let count = decided.len();
+    for (autoscaler, owners, decision) in decided {
+        decisions.index.decided(&autoscaler, owners);
+        decisions.replace(autoscaler, decision);
+    }
+    decisions.index.clear_budgets();
+    for (autoscaler, uid, attempt) in infeasible {
+        if memory.note_infeasible(&autoscaler, &uid, &attempt) {
+            decisions.index.mark_autoscaler(&autoscaler.namespace, &autoscaler.name);
         }
     }
+    let mut plan = decisions.plan(now);
+    memory.decisions = Some(decisions);
+    plan.decided = count;
+    plan.acts.extend(rooms.acts);
+    plan.rooms = rooms.rooms;
+    plan.acts.sort_by_key(|act| !act.why.is_urgent());
+    plan
 }

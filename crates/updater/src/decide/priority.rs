@@ -86,6 +86,12 @@ impl Priority {
         old && self.difference >= settings.update_threshold
     }
 
+    /// The time after which a pod within the bounds is old enough to be changed; none where it is, or where it is not to be changed.
+    pub(super) fn enough_in(&self, pod: &Pod, settings: &Settings, now: Moment) -> Option<Duration> {
+        let waits = !self.outside && self.difference >= settings.update_threshold;
+        now.until(pod.started_at.filter(|_| waits)?, settings.lifetime_within_bounds)
+    }
+
     /// Those that grow first, then those that are further off.
     pub(super) fn before(&self, other: &Self) -> Ordering {
         other.scale_up.cmp(&self.scale_up).then_with(|| other.difference.total_cmp(&self.difference))

@@ -131,8 +131,8 @@ pub(super) fn annotate(now: Moment) -> Annotations {
     [(REVERTED_AT.to_owned(), Some(now.wall.to_string())), (RESIZED_FROM.to_owned(), None)].into()
 }
 
-/// Whether a pod keeps what it got back.
-pub(super) fn keeps(running: &Running, now: Moment) -> bool {
-    let at = running.annotations.get(REVERTED_AT).and_then(|text| text.parse::<Timestamp>().ok());
-    at.is_some_and(|at| now.since(at) < KEEPS_FOR)
+/// For how long a pod still keeps what it got back.
+pub(super) fn keeps_for(running: &Running, now: Moment) -> Option<Duration> {
+    let at = running.annotations.get(REVERTED_AT)?.parse::<Timestamp>().ok()?;
+    now.until(at, KEEPS_FOR)
 }

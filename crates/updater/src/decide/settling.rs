@@ -5,37 +5,34 @@
 //! for some seconds. Changes that go on and on hold them for at most [`LONGEST`] times as long.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Autoscaler, DisruptionBudget, Entry, LimitRange, ObjectKey, Quota, Table, View};
+use cluster::{Autoscaler, Change, Entry, LimitRange, ObjectKey, Quota, View};
 
+use super::index::same_budget;
 use super::moment::Moment;
+use super::seen::Changes;
 
 /// The longest hold by changes in a row, in settling times.
 const LONGEST: u32 = 6;
 
-/// The objects at the last look, and those that changed a short time ago.
+/// What changed a short time ago.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settling {
     has_looked: bool,
-    autoscalers: Vec<Arc<Autoscaler>>,
-    limit_ranges: Vec<Arc<LimitRange>>,
-    quotas: Vec<Arc<Quota>>,
-    budgets: Vec<Arc<DisruptionBudget>>,
-    changed_autoscalers: HashMap<ObjectKey, Changes>,
-    changed_namespaces: HashMap<String, Changes>,
+    changed_autoscalers: HashMap<ObjectKey, Changing>,
+    changed_namespaces: HashMap<String, Changing>,
 }
 
 /// Changes in a row, by the steady clock.
 #[derive(Debug, Clone, Copy)]
-struct Changes {
+struct Changing {
     settled_at: Duration,
     /// It is taken for settled then, whatever changes.
     ends_at: Duration,
 }
 
-impl Changes {
+impl Changing {
     fn left(self, now: Moment) -> Option<Duration> {
         let left = self.settled_at.min(self.ends_at).checked_sub(now.steady)?;
         (!left.is_zero()).then_some(left)
@@ -45,32 +42,35 @@ impl Changes {
 impl Settling {
     /// Notes what changed since the last look. At the first one everything is new: the age of a VPA object counts then, so that
     /// a restart delays no object but those that were just made.
-    pub(super) fn look(&mut self, view: &View, settling: Duration, now: Moment) {
+    pub(super) fn look(&mut self, view: &View, changes: &Changes, settling: Duration, now: Moment) {
         if settling.is_zero() || !view.is_synced() {
             return;
         }
-        self.changed_autoscalers.retain(|_, changes| changes.settled_at > now.steady);
-        self.changed_namespaces.retain(|_, changes| changes.settled_at > now.steady);
-        let is_first = !std::mem::replace(&mut self.has_looked, true);
+        self.changed_autoscalers.retain(|_, changing| changing.settled_at > now.steady);
+        self.changed_namespaces.retain(|_, changing| changing.settled_at > now.steady);
+        if !std::mem::replace(&mut self.has_looked, true) {
+            for autoscaler in view.autoscalers.iter() {
+                let age = age(autoscaler, now);
+                note(&mut self.changed_autoscalers, autoscaler.key.clone(), settling, age, now);
+            }
+            return;
+        }
 
         let same_spec = |before: &Autoscaler, after: &Autoscaler| {
             before.uid() == after.uid() && before.object.spec == after.object.spec
         };
-        for key in changed(&mut self.autoscalers, &view.autoscalers, same_spec) {
-            let age = if is_first { age(view, &key, now) } else { Duration::ZERO };
-            note(&mut self.changed_autoscalers, key, settling, age, now);
+        for key in changed(&changes.autoscalers, same_spec) {
+            note(&mut self.changed_autoscalers, key.clone(), settling, Duration::ZERO, now);
         }
 
         // The status of a budget changes with each of its pods.
-        let same_budget = |before: &DisruptionBudget, after: &DisruptionBudget| {
-            before.generation == after.generation && before.selector == after.selector
-        };
-        let mut namespaces = changed(&mut self.limit_ranges, &view.limit_ranges, LimitRange::eq);
-        namespaces.extend(changed(&mut self.quotas, &view.quotas, Quota::eq));
-        namespaces.extend(changed(&mut self.budgets, &view.disruption_budgets, same_budget));
-        let namespaces: BTreeSet<String> = namespaces.into_iter().map(|key| key.namespace).collect();
-        for namespace in namespaces.into_iter().filter(|_| !is_first) {
-            note(&mut self.changed_namespaces, namespace, settling, Duration::ZERO, now);
+        let namespaces: BTreeSet<&str> = changed(&changes.limit_ranges, LimitRange::eq)
+            .chain(changed(&changes.quotas, Quota::eq))
+            .chain(changed(&changes.budgets, same_budget))
+            .map(|key| key.namespace.as_str())
+            .collect();
+        for namespace in namespaces {
+            note(&mut self.changed_namespaces, namespace.to_owned(), settling, Duration::ZERO, now);
         }
     }
 
@@ -83,13 +83,13 @@ impl Settling {
 }
 
 /// The age of a VPA object; one without a time is old.
-fn age(view: &View, key: &ObjectKey, now: Moment) -> Duration {
-    let created = view.autoscalers.get(key).and_then(|object| object.object.metadata.creation_timestamp.as_ref());
+fn age(autoscaler: &Autoscaler, now: Moment) -> Duration {
+    let created = autoscaler.object.metadata.creation_timestamp.as_ref();
     created.map_or(Duration::MAX, |created| now.since(created.0))
 }
 
 fn note<K: std::hash::Hash + Eq>(
-    settling: &mut HashMap<K, Changes>,
+    settling: &mut HashMap<K, Changing>,
     key: K,
     time: Duration,
     age: Duration,
@@ -100,28 +100,17 @@ fn note<K: std::hash::Hash + Eq>(
         return;
     }
     let ends_at = now.steady.saturating_add(time.saturating_mul(LONGEST));
-    let changes = settling.entry(key).or_insert(Changes { settled_at: now.steady, ends_at });
+    let changes = settling.entry(key).or_insert(Changing { settled_at: now.steady, ends_at });
     changes.settled_at = now.steady.saturating_add(left);
 }
 
-/// The keys of objects that are new, are gone or are not the same as before. Both are in the order of their keys.
+/// The keys of objects that are new, are gone or are not the same as before.
 fn changed<T: Entry<Key = ObjectKey>>(
-    before: &mut Vec<Arc<T>>,
-    table: &Table<T>,
+    changes: &[Change<T>],
     is_same: impl Fn(&T, &T) -> bool,
-) -> Vec<ObjectKey> {
-    let mut all_before = std::mem::take(before).into_iter().peekable();
-    let mut changed = Vec::new();
-    for after in table.iter() {
-        while let Some(gone) = all_before.next_if(|object| object.key() < after.key()) {
-            changed.push(gone.key().clone());
-        }
-        let known = all_before.next_if(|object| object.key() == after.key());
-        if !known.is_some_and(|known| Arc::ptr_eq(&known, after) || is_same(&known, after)) {
-            changed.push(after.key().clone());
-        }
-        before.push(Arc::clone(after));
-    }
-    changed.extend(all_before.map(|gone| gone.key().clone()));
-    changed
+) -> impl Iterator<Item = &ObjectKey> {
+    changes.iter().filter_map(move |Change { old, new }| match (old, new) {
+        (Some(old), Some(new)) => (!is_same(old, new)).then(|| new.key()),
+        (old, new) => new.as_ref().or(old.as_ref()).map(|object| object.key()),
+    })
 }

@@ -3,15 +3,14 @@
 //! A group shrinks when fewer pods are wanted than before, or than there are. Its controller then deletes pods, chosen before it
 //! saw what was evicted meanwhile. So what was lost is not seen as missing: only the largest number of pods tells of it.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use cluster::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
 use model::Workload;
 
-use super::matching::Matched;
 use super::moment::Moment;
+use super::pass::Matched;
 
 /// The time that a controller is given to delete pods, once there are no more than wanted. Built-in ones take a second or two.
 const SHRINK_SETTLES: Duration = Duration::from_secs(30);
@@ -32,62 +31,73 @@ pub(super) struct Strength {
 
 /// The sizes of all groups when they were last known, by the unique identifiers of their owners.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sizes(HashMap<String, Size>);
+pub(super) struct Sizes {
+    by_owner: HashMap<String, Size>,
+    /// The last pass.
+    last: Duration,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Size {
     strength: Strength,
-    /// The last time with as many live pods as `most`.
-    most_at: Duration,
+    /// The last time with as many live pods as `most`; none where that is the last pass.
+    most_at: Option<Duration>,
     shrunk_at: Option<Duration>,
 }
 
 impl Sizes {
-    /// Enters the strengths of the groups of `all`, and forgets other groups. Returns the time after which a group has settled.
-    pub(super) fn note(&mut self, all: &mut [Matched<'_>], view: &View, now: Moment) -> Option<Duration> {
-        let (mut before, live_by_scale) = (std::mem::take(&mut self.0), OnceCell::new());
-        let mut wake_in: Option<Duration> = None;
-        for Matched { autoscaler, pods, strengths } in all {
+    /// Enters the strengths of the groups of `all`. Groups of the `released` owners that are not among them are forgotten; without
+    /// `released`, all other groups are.
+    pub(super) fn note(&mut self, all: &mut [Matched<'_>], released: Option<Vec<String>>, view: &View, now: Moment) {
+        let mut before: HashMap<String, Size> = match released {
+            Some(owners) => owners.iter().filter_map(|uid| self.by_owner.remove_entry(uid)).collect(),
+            None => std::mem::take(&mut self.by_owner),
+        };
+        let last = std::mem::replace(&mut self.last, now.steady);
+        let mut live_by_scale: HashMap<&str, HashMap<ScaleKey, PodSet>> = HashMap::new();
+        for Matched { controlled, strengths, owners, settles_in, changes_with_time } in all {
             let mut live: BTreeMap<OwnerName, (&Owner, i64)> = BTreeMap::new();
-            for owner in pods.iter().filter_map(|pod| pod.owner.as_ref()) {
+            for owner in controlled.pods.values().filter_map(|pod| pod.owner.as_ref()) {
                 live.entry(owner_name(Some(owner))).or_insert((owner, 0)).1 += 1;
             }
             for (name, (owner, live)) in live {
-                let known = before.remove_entry(&owner.uid);
-                let Some(configured) = configured(view, &live_by_scale, &autoscaler.key.namespace, owner) else {
-                    self.0.extend(known);
+                owners.push(owner.uid.clone());
+                let known = before.remove(&owner.uid).or_else(|| self.by_owner.get(&owner.uid).copied());
+                let namespace = controlled.autoscaler.key.namespace.as_str();
+                let Some(configured) = configured(view, &mut live_by_scale, namespace, owner) else {
+                    let known = known.map(|known| Size { most_at: known.most_at.or(Some(last)), ..known });
+                    self.by_owner.extend(known.map(|known| (owner.uid.clone(), known)));
                     continue;
                 };
-                let (uid, size) = known.map_or_else(|| (owner.uid.clone(), None), |(uid, size)| (uid, Some(size)));
-                let size = Size::next(size, configured, live, now);
-                wake_in = size.settles_in(now).into_iter().chain(wake_in).min();
+                let size = Size::next(known, configured, live, last, now);
+                *settles_in = size.settles_in(now).into_iter().chain(*settles_in).min();
+                *changes_with_time |= live > configured || size.strength.most > live;
                 strengths.insert(name, size.strength);
-                self.0.insert(uid, size);
+                self.by_owner.insert(owner.uid.clone(), size);
             }
         }
-        wake_in
     }
 }
 
 impl Size {
-    fn next(before: Option<Self>, configured: i64, live: i64, now: Moment) -> Self {
+    fn next(before: Option<Self>, configured: i64, live: i64, last: Duration, now: Moment) -> Self {
         let shrinks = live > configured || before.is_some_and(|before| configured < before.strength.configured);
         let shrunk_at = if shrinks { Some(now.steady) } else { before.and_then(|before| before.shrunk_at) };
-        let unsettled = Self { strength: Strength { configured, most: live }, most_at: now.steady, shrunk_at };
+        let unsettled = Self { strength: Strength { configured, most: live }, most_at: None, shrunk_at };
         match before {
             Some(before) if before.strength.most > live => {
-                let most = before.strength.most;
-                let held = Self { strength: Strength { configured, most }, most_at: before.most_at, shrunk_at };
-                if held.holds(live, now) { held } else { unsettled }
+                let (most, most_at) = (before.strength.most, before.most_at.unwrap_or(last));
+                let held = Self { strength: Strength { configured, most }, most_at: Some(most_at), shrunk_at };
+                if held.holds(live, most_at, now) { held } else { unsettled }
             }
             _ => unsettled,
         }
     }
 
     /// Whether what went may still be replaced, or more may still be deleted.
-    fn holds(&self, live: i64, now: Moment) -> bool {
+    fn holds(&self, live: i64, most_at: Duration, now: Moment) -> bool {
         if live > self.strength.configured {
-            return now.steady.saturating_sub(self.most_at) < SURPLUS_SETTLES;
+            return now.steady.saturating_sub(most_at) < SURPLUS_SETTLES;
         }
         self.shrunk_at.is_some_and(|at| now.steady.saturating_sub(at) < SHRINK_SETTLES)
     }
@@ -107,13 +117,18 @@ pub(super) fn owner_name(owner: Option<&Owner>) -> OwnerName<'_> {
 /// Upstream takes 0 for owners that are not well known, and the number of live pods for Jobs, which shrinks with each eviction. Here
 /// the scale subresource of the former says it, once it was read with the pods that are live now, and the specification and the
 /// successes of the latter.
-fn configured(view: &View, live: &OnceCell<HashMap<ScaleKey, PodSet>>, namespace: &str, owner: &Owner) -> Option<i64> {
+fn configured<'a>(
+    view: &View,
+    live: &mut HashMap<&'a str, HashMap<ScaleKey, PodSet>>,
+    namespace: &'a str,
+    owner: &Owner,
+) -> Option<i64> {
     let Owner { api_version, kind, name, uid: _ } = owner;
     let replicas = if let Some(kind) = WellKnown::of_kind(kind) {
         view.controller(kind, &ObjectName { namespace, name })?.replicas?
     } else {
         let key = ScaleKey::of(Workload { api_version, kind, namespace, name }).ok()?;
-        let live = live.get_or_init(|| view.live_pods_by_scale());
+        let live = live.entry(namespace).or_insert_with(|| view.live_pods_by_scale_in(namespace));
         match view.scale_with(&key, *live.get(&key)?)? {
             Scale::Found { replicas, .. } => (*replicas)?,
             Scale::NotFound { .. } | Scale::Failed { .. } => return None,

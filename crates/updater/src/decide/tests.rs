@@ -1,5 +1,6 @@
 //! Whole decisions over a small cluster.
 
+mod changes;
 mod chaos;
 mod in_place;
 mod losses;

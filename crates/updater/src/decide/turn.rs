@@ -5,6 +5,7 @@ mod evict;
 mod neighbours;
 mod resize;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +16,19 @@ use model::{NamespaceLimits, Recommendation};
 use super::act::{Act, QuickOomKill, Skip, SkipReason, What, Why};
 use super::group::{Disruption, Group, Standing};
 use super::hold::{Held, Hold};
+use super::index::Controlled;
 use super::ledger::Ledger;
-use super::matching::Matched;
 use super::members::{Member, Members, members};
 use super::memory::Memory;
 use super::moment::Moment;
+use super::pass::Matched;
 use super::priority::{Priority, quick_oom};
+use super::resizing::Resizing;
 use super::settings::{MakeRoom, Settings};
 use super::{Scene, Tally, boost, requirements, size};
+
+/// Added to a time that has to be exceeded, not only reached.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// What every turn looks at.
 #[derive(Clone, Copy)]
@@ -46,6 +52,8 @@ pub(super) struct Turn<'a> {
     /// How long its pods still wait after a change.
     settles_in: Option<Duration>,
     groups: Vec<Group>,
+    /// After how long time alone may change the decision.
+    due: Cell<Option<Duration>>,
 }
 
 /// A pod that wants another size.
@@ -64,16 +72,16 @@ impl<'a> Turn<'a> {
         hold: Result<Option<Duration>, Hold>,
         ledger: &mut Ledger<'a>,
     ) {
-        let autoscaler = matched.autoscaler;
+        let Controlled { autoscaler, pods, .. } = matched.controlled;
         let spec = &autoscaler.object.spec;
         let mode = spec.effective_update_mode();
         let mut tally =
-            Tally { autoscaler: autoscaler.key.clone(), controlled: matched.pods.len(), evictable: 0, resizable: 0 };
+            Tally { autoscaler: autoscaler.key.clone(), controlled: pods.len(), evictable: 0, resizable: 0 };
         if let Ok(Some(due)) | Err(Hold::OutsideWindow { opens_in: due }) = hold {
             ledger.wake_in(due);
         }
         if let Err(hold) = hold {
-            ledger.plan.held.push(Held { autoscaler: autoscaler.key.clone(), hold });
+            ledger.plan.held.push(Arc::new(Held { autoscaler: autoscaler.key.clone(), hold }));
         } else {
             let recommendation = recommendation_of(context.scene, autoscaler);
             let has_recommendation = recommendation.is_some();
@@ -91,13 +99,17 @@ impl<'a> Turn<'a> {
                 limits,
                 settles_in,
                 groups,
+                due: Cell::new(None),
             };
             turn.act(&members, &mut tally, ledger);
+            if let Some(due) = turn.due.get() {
+                ledger.wake_in(due);
+            }
             if context.settings.make_room != MakeRoom::Off {
                 turn.enter_neighbours(&members, ledger);
             }
         }
-        ledger.plan.tallies.push(tally);
+        ledger.plan.tallies.push(Arc::new(tally));
     }
 
     fn act(&mut self, members: &[Member], tally: &mut Tally, ledger: &mut Ledger) {
@@ -105,7 +117,7 @@ impl<'a> Turn<'a> {
             members.iter().partition(|member| self.is_boosted(member));
         for member in boosted {
             if let Some(act) = self.take_boost_back(member, ledger) {
-                ledger.plan.acts.push(act);
+                ledger.plan.acts.push(Arc::new(act));
             }
         }
         match self.mode {
@@ -136,9 +148,10 @@ impl<'a> Turn<'a> {
     fn enter(&self, candidate: &Candidate, outcome: Result<Act, SkipReason>, ledger: &mut Ledger) {
         let pod = candidate.member.pod;
         match outcome {
-            Ok(act) => ledger.plan.acts.push(act),
+            Ok(act) => ledger.plan.acts.push(Arc::new(act)),
             Err(reason) => {
-                ledger.plan.skips.push(Skip { autoscaler: self.autoscaler.key.clone(), pod: pod.key.clone(), reason });
+                let skip = Skip { autoscaler: self.autoscaler.key.clone(), pod: pod.key.clone(), reason };
+                ledger.plan.skips.push(Arc::new(skip));
             }
         }
     }
@@ -157,7 +170,11 @@ impl<'a> Turn<'a> {
                     (None, false) => Why::Drift,
                 };
                 if !priority.is_enough(member.pod, quick_oom.is_some(), settings, now) {
+                    self.due_in(priority.enough_in(member.pod, settings, now));
                     return None;
+                }
+                if let Some(((_, _, ended_at), counts_for)) = quick_oom.zip(settings.quick_oom_counts_for) {
+                    self.due_in(now.until(ended_at, counts_for + MOMENT));
                 }
                 let oom_kill = quick_oom.map(|kill| size::oom_kill(kill, member.running, &own));
                 let candidate = Candidate { member, priority, why, oom_kill };
@@ -196,7 +213,18 @@ impl<'a> Turn<'a> {
     fn waited(&self, member: &Member) -> Duration {
         let Context { memory, now, .. } = self.context;
         let since = member.running.resizes.first().and_then(|condition| condition.since);
-        memory.resizing_for(&member.pod.uid, now).max(since.map_or(Duration::ZERO, |since| now.since(since)))
+        let waited =
+            memory.resizing_for(&member.pod.uid, now).max(since.map_or(Duration::ZERO, |since| now.since(since)));
+        let patience = Resizing::of(member.running).patience();
+        self.due_in(
+            patience.and_then(|patience| (patience + MOMENT).checked_sub(waited)).filter(|left| !left.is_zero()),
+        );
+        waited
+    }
+
+    /// Time alone may change the decision after so long.
+    fn due_in(&self, after: Option<Duration>) {
+        self.due.set(after.into_iter().chain(self.due.get()).min());
     }
 
     /// An error while the pod is left alone after a refusal.
@@ -216,7 +244,7 @@ impl<'a> Turn<'a> {
         if let Some(reason) = ledger.budgets.refusal(disruption, member.pod, member.running) {
             return Err(reason);
         }
-        ledger.budgets.spend(disruption, member.pod, member.running, self.context.now);
+        ledger.budgets.spend(disruption, member.pod, member.running);
         if let Some(group) = member.group.and_then(|index| self.groups.get_mut(index)) {
             group.take(disruption, member.standing);
         }

@@ -1,6 +1,6 @@
 //! What the labels of an object are, and which labels objects have had: series stay until their object goes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use api::vpa::UpdateMode;
 use cluster::ObjectKey;
@@ -9,9 +9,9 @@ use cluster::ObjectKey;
 pub(super) const LARGEST: u32 = 20;
 
 /// What the labels of an object are.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class {
-    pub(super) size: String,
+    pub(super) size: u32,
     pub(super) mode: &'static str,
 }
 
@@ -19,8 +19,8 @@ pub(super) struct Class {
 /// began.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
-    pub(super) of: BTreeMap<ObjectKey, Class>,
-    pub(super) known: BTreeMap<ObjectKey, BTreeSet<Class>>,
+    pub(super) of: HashMap<ObjectKey, Class>,
+    pub(super) known: HashMap<ObjectKey, BTreeSet<Class>>,
     pub(super) evicted: BTreeSet<ObjectKey>,
     pub(super) resized: BTreeSet<ObjectKey>,
 }

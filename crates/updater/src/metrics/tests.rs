@@ -15,7 +15,7 @@ fn web() -> ObjectKey {
 
 fn plan(pods: usize) -> Plan {
     let tally = Tally { autoscaler: web(), controlled: pods, evictable: pods, resizable: 0 };
-    Plan { tallies: vec![tally], ..Plan::default() }
+    Plan { tallies: vec![Arc::new(tally)], ..Plan::default() }
 }
 
 fn eviction() -> Act {
@@ -77,7 +77,7 @@ fn a_replica_that_lost_the_lead_says_nothing_of_what_it_knew() {
     let before = shown();
     let mut classes = Classes::default();
     metrics.planned(&plan(2), &View::default(), &mut classes);
-    classes.of.insert(web(), Class { size: "1".to_owned(), mode: "Recreate" });
+    classes.of.insert(web(), Class { size: 1, mode: "Recreate" });
     metrics.acted(&eviction(), &Outcome::Accepted { generation: None }, &mut classes);
     metrics.held(Some(Halt::Stopped));
     metrics.queue(1, 1);

@@ -37,7 +37,7 @@ fn what(act: &Act) -> Vec<(String, String)> {
 }
 
 fn decided(world: &World, memory: &mut Memory) -> Vec<Vec<(String, String)>> {
-    world.decide(memory).acts.iter().map(what).collect()
+    world.decide(memory).acts.iter().map(|act| what(act)).collect()
 }
 
 /// Decides, and reports the same outcome of everything.
@@ -47,7 +47,7 @@ fn round(world: &World, memory: &mut Memory, outcome: &Outcome) -> Vec<Vec<(Stri
         memory.begin(act, world.now);
         memory.end(act, outcome, world.now);
     }
-    plan.acts.iter().map(what).collect()
+    plan.acts.iter().map(|act| what(act)).collect()
 }
 
 fn to_a_core() -> Vec<(String, String)> {

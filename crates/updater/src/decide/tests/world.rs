@@ -7,6 +7,7 @@ use std::time::Duration;
 use cluster::{Autoscaler, Controller, DisruptionBudget, ObjectKey, Pod, Scale, ScaleKey, View, WellKnown};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
+use model::Recommendation;
 use serde_json::{Value, json};
 
 use super::super::act::SkipReason;
@@ -16,6 +17,8 @@ pub(super) struct World {
     pub(super) view: View,
     pub(super) settings: Settings,
     pub(super) halt: Option<Halt>,
+    /// What came over the feed, by the unique identifiers of autoscalers.
+    pub(super) heard: BTreeMap<String, Arc<Recommendation>>,
     pub(super) now: Moment,
     /// Where what follows is made.
     pub(super) namespace: String,
@@ -25,12 +28,12 @@ impl World {
     pub(super) fn new() -> Self {
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
         let now = Moment { wall, steady: Duration::from_secs(100) };
-        Self { view: View::default(), settings: Settings::default(), halt: None, now, namespace: "shop".to_owned() }
+        let (view, settings, namespace) = (View::default(), Settings::default(), "shop".to_owned());
+        Self { view, settings, halt: None, heard: BTreeMap::new(), now, namespace }
     }
 
     pub(super) fn decide(&self, memory: &mut Memory) -> Plan {
-        let (recommendations, frozen) = (BTreeMap::new(), BTreeSet::new());
-        let scene = Scene { view: &self.view, recommendations: &recommendations, halt: self.halt, frozen: &frozen };
+        let scene = Scene { view: &self.view, recommendations: &self.heard, halt: self.halt };
         decide(&scene, memory, &self.settings, self.now)
     }
 
@@ -153,7 +156,7 @@ impl World {
         self.view.pods.apply(Arc::new(pod));
     }
 
-    fn change_autoscaler(&mut self, name: &str, change: impl FnOnce(&mut Autoscaler)) {
+    pub(super) fn change_autoscaler(&mut self, name: &str, change: impl FnOnce(&mut Autoscaler)) {
         let autoscaler = self.view.autoscalers.get(&ObjectKey::new(&self.namespace, name)).expect("it is there");
         let mut autoscaler = autoscaler.as_ref().clone();
         change(&mut autoscaler);

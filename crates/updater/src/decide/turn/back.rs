@@ -1,9 +1,9 @@
 //! What pods get back: CPU that they were given to start with is taken back, and memory that was taken too much of is given back.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::resize::{REFUSED_PAUSE, Resize};
-use super::{Member, Turn};
+use super::{MOMENT, Member, Turn};
 use crate::decide::act::{Act, What, Why};
 use crate::decide::ledger::Ledger;
 use crate::decide::resizing::Resizing;
@@ -15,19 +15,18 @@ impl Turn<'_> {
         let now = self.context.now;
         let is_over =
             boost::boosted(member.running).any(|name| boost::is_expired(member.running, self.spec, name, now));
-        if let Some(left) = boost::expires_in(member.running, self.spec, now).filter(|_| !is_over) {
-            ledger.wake_in(left.max(Duration::from_secs(1)));
-        }
+        self.due_in(boost::expires_in(member.running, self.spec, now).map(|left| left.max(MOMENT)));
         if !is_over || member.pending.is_some() || Resizing::of(member.running) != Resizing::No {
             return None;
         }
         let resize = self.wanted(member);
         let patch = resize_patch::resize(member.running, &resize.wanted);
         let may = self.group(member).is_some_and(|group| group.allows(resize.disruption, member.standing));
-        let recently =
-            self.context.memory.refused_ago(&member.pod.uid, &patch, now).is_some_and(|ago| ago < REFUSED_PAUSE);
+        let refused_ago = self.context.memory.refused_ago(&member.pod.uid, &patch, now);
+        let rests_for = refused_ago.and_then(|ago| REFUSED_PAUSE.checked_sub(ago)).filter(|left| !left.is_zero());
+        self.due_in(rests_for);
         if !may
-            || recently
+            || rests_for.is_some()
             || self.rests(member, ledger).is_err()
             || self.spend(member, resize.disruption, ledger).is_err()
         {
@@ -59,7 +58,8 @@ impl Turn<'_> {
             if may && self.spend(member, resize.disruption, ledger).is_ok() {
                 let annotate = revert::annotate(self.context.now);
                 let what = What::Resize { resize: patch, annotate, attempt: self.attempt(member.running) };
-                ledger.plan.acts.push(self.act_on(member, what, Why::Revert, resize.disruption));
+                let act = self.act_on(member, what, Why::Revert, resize.disruption);
+                ledger.plan.acts.push(Arc::new(act));
             } else {
                 others.push(member);
             }

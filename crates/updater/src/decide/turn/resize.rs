@@ -44,7 +44,9 @@ impl Turn<'_> {
             None => {}
         }
         let resize = self.wanted(member);
-        if revert::keeps(member.running, self.context.now) && revert::takes_memory(member.running, &resize.wanted) {
+        let keeps_for = revert::keeps_for(member.running, self.context.now);
+        if keeps_for.is_some() && revert::takes_memory(member.running, &resize.wanted) {
+            self.due_in(keeps_for);
             return Err(SkipReason::Reverted);
         }
         let resizing = Resizing::of(member.running);

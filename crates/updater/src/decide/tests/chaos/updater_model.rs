@@ -1,6 +1,6 @@
 //! An updater as `run` has it: a view that follows two watches, requests under way, and decisions in between.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cluster::{Freshness, Phase, Resource, View, WellKnown};
@@ -31,7 +31,7 @@ enum Fate {
 
 /// A request under way, and what was known when it was decided on.
 struct Request {
-    act: Act,
+    act: Arc<Act>,
     fate: Fate,
     due: usize,
     known: Known,
@@ -40,6 +40,8 @@ struct Request {
 
 pub(super) struct UpdaterModel {
     memory: Memory,
+    /// The memory of an updater that decides about everything in each pass.
+    whole: Memory,
     pub(super) settings: Settings,
     view: View,
     heard: BTreeMap<String, Arc<Recommendation>>,
@@ -67,6 +69,7 @@ impl UpdaterModel {
         let heard = cluster.recommendations();
         let mut model = Self {
             memory: Memory::default(),
+            whole: Memory::default(),
             settings,
             view,
             heard,
@@ -166,15 +169,17 @@ impl UpdaterModel {
             // The pause between two passes is longer than this step.
             return;
         }
-        let frozen = BTreeSet::new();
         let nothing = View::default();
         let signs = Signs { view: &self.view, control: &nothing, webhook: &nothing };
         let holding = Holding { heartbeat: None, stop: None };
         let (wall, steady) = (cluster.now.wall, std::time::Instant::now());
         let halt = hold(&signs, &holding, &mut Pulse::default(), wall, steady).err();
         let known = Known { events: self.seen_pods.max(self.resumed_at), scales: self.scales };
-        let scene = Scene { view: &self.view, recommendations: &self.heard, halt, frozen: &frozen };
+        let scene = Scene { view: &self.view, recommendations: &self.heard, halt };
         let plan = decide(&scene, &mut self.memory, &self.settings, cluster.now);
+        self.whole.forget_decisions();
+        let whole = decide(&scene, &mut self.whole, &self.settings, cluster.now);
+        assert_eq!((&plan.acts, &plan.skips, &plan.tallies), (&whole.acts, &whole.skips, &whole.tallies));
         let before = self.memory.clone();
         for act in plan.acts {
             self.check_size(cluster, &act, &before);
@@ -183,6 +188,7 @@ impl UpdaterModel {
                 continue;
             }
             self.memory.begin(&act, cluster.now);
+            self.whole.begin(&act, cluster.now);
             let fate = match rng.random_range(0..20) {
                 0..=2 if trouble => Fate::DoneUnheard,
                 3 | 4 if trouble => Fate::LostUnheard,
@@ -229,6 +235,7 @@ impl UpdaterModel {
             };
             cluster.count.refused += u64::from(fate != Fate::Served);
             self.memory.end(&act, &outcome, cluster.now);
+            self.whole.end(&act, &outcome, cluster.now);
         }
     }
 

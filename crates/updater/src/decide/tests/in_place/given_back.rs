@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{decided, restarting, to_a_core, what, world};
-use crate::decide::act::{Act, SkipReason, What, Why};
+use crate::decide::act::{SkipReason, What, Why};
 use crate::decide::tests::world::World;
 use crate::decide::{Memory, RESIZED_FROM, REVERTED_AT};
 
@@ -48,7 +48,8 @@ fn a_pod_killed_after_it_lost_memory_gets_it_back_and_keeps_it() {
         pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "100m", "memory": "300Mi"}});
     });
     let plan = world.decide(&mut Memory::default());
-    let [Act { what: What::Resize { annotate, .. }, .. }] = plan.acts.as_slice() else { panic!("a resize: {plan:?}") };
+    let [act] = plan.acts.as_slice() else { panic!("one act: {plan:?}") };
+    let What::Resize { annotate, .. } = &act.what else { panic!("a resize: {plan:?}") };
     let note = annotate[RESIZED_FROM].clone().expect("a note");
     assert!(note.contains("300Mi"), "{note}");
 

@@ -1,0 +1,97 @@
+//! The decisions that hold until something changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::Plan;
+use super::act::Act;
+use super::index::{Index, Order};
+use super::moment::Moment;
+
+/// The difference between the two clocks that counts as a jump of one of them. What is due by the wall clock is then due at another
+/// time by the steady one.
+const JUMP: SignedDuration = SignedDuration::from_secs(1);
+
+/// The decisions about all autoscalers with pods, and what they were made from.
+#[derive(Debug, Clone)]
+pub(super) struct Decisions {
+    pub(super) index: Index,
+    by_autoscaler: BTreeMap<Order, Decision>,
+    began: Moment,
+}
+
+/// The decision about one autoscaler.
+#[derive(Debug, Clone)]
+pub(super) struct Decision {
+    plan: Plan,
+    /// When another decision is due although nothing changed, by the steady clock.
+    due: Option<Duration>,
+    /// Whether another decision is due in each pass.
+    changes_with_time: bool,
+}
+
+impl Decision {
+    /// A decision, and whether time alone may change it at any moment.
+    pub(super) fn new(plan: Plan, changes_with_time: bool, now: Moment) -> Self {
+        let due = plan.wake_in.map(|wake_in| now.steady.saturating_add(wake_in));
+        Self { plan, due, changes_with_time }
+    }
+
+    /// What is to be done.
+    pub(super) fn acts(&self) -> impl Iterator<Item = &Arc<Act>> {
+        self.plan.acts.iter()
+    }
+}
+
+impl Decisions {
+    /// No decisions yet.
+    pub(super) fn new(index: Index, now: Moment) -> Self {
+        Self { index, by_autoscaler: BTreeMap::new(), began: now }
+    }
+
+    /// Whether both clocks have gone on by the same since the first of the decisions.
+    pub(super) fn keeps_time(&self, now: Moment) -> bool {
+        let steady =
+            SignedDuration::try_from(now.steady.saturating_sub(self.began.steady)).unwrap_or(SignedDuration::MAX);
+        let apart = now.wall.duration_since(self.began.wall).saturating_sub(steady);
+        apart.abs() < JUMP
+    }
+
+    /// Marks the autoscalers about which another decision is due although nothing changed.
+    pub(super) fn mark_due(&mut self, now: Moment) {
+        for ((_, name, namespace), Decision { due, changes_with_time, .. }) in &self.by_autoscaler {
+            if *changes_with_time || due.is_some_and(|due| due <= now.steady) {
+                self.index.mark_autoscaler(namespace, name);
+            }
+        }
+    }
+
+    /// Replaces the decision about one autoscaler. None for one without pods.
+    pub(super) fn replace(&mut self, autoscaler: Order, decision: Option<Decision>) {
+        match decision {
+            Some(decision) => drop(self.by_autoscaler.insert(autoscaler, decision)),
+            None => drop(self.by_autoscaler.remove(&autoscaler)),
+        }
+    }
+
+    /// Forgets the decision about an autoscaler.
+    pub(super) fn remove(&mut self, autoscaler: &Order) {
+        self.by_autoscaler.remove(autoscaler);
+    }
+
+    /// All decisions together.
+    pub(super) fn plan(&self, now: Moment) -> Plan {
+        let mut all = Plan::default();
+        for Decision { plan, due, .. } in self.by_autoscaler.values() {
+            all.acts.extend(plan.acts.iter().cloned());
+            all.skips.extend(plan.skips.iter().cloned());
+            all.held.extend(plan.held.iter().cloned());
+            all.tallies.extend(plan.tallies.iter().cloned());
+            all.wake_in = due.map(|due| due.saturating_sub(now.steady)).into_iter().chain(all.wake_in).min();
+        }
+        all
+    }
+}
