@@ -1,5 +1,5 @@
 //! Writes samples into Prometheus by its remote-write protocol 1.0: a protocol buffer in Snappy's block format, of which only
-//! uncompressed literals are used.
+//! uncompressed literals are used. Reads them by instant queries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -80,6 +80,12 @@ impl Receiver {
             .body(snappy(&message(&series(&labels, samples), 1)))?;
         self.client.request_text(request).await.with_context(|| format!("remote-write {labels:?}"))?;
         Ok(())
+    }
+
+    /// The answer to an instant query, whose text is a metric's name.
+    pub async fn query(&self, name: &str) -> Result<String> {
+        let request = http::Request::get(format!("/api/v1/query?query={name}")).body(Vec::new())?;
+        self.client.request_text(request).await.with_context(|| format!("query {name}"))
     }
 }
 

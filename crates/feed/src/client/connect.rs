@@ -46,6 +46,7 @@ pub fn connector(
         let (address, tls, server_name) = (Arc::clone(&address), Arc::clone(&tls), server_name.clone());
         async move {
             let stream = TcpStream::connect(&*address).await?;
+            stream.set_nodelay(true)?;
             let stream = TlsConnector::from(tls).connect(server_name, stream).await?;
             Ok::<_, io::Error>(TokioIo::new(stream))
         }

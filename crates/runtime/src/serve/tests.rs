@@ -58,6 +58,14 @@ fn hello() -> Router {
 }
 
 #[tokio::test]
+async fn parts_of_a_response_do_not_wait_for_each_other() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let (client, places) = (TcpStream::connect(listener.local_addr().unwrap()), Places::new(1, 1));
+    let (client, accepted) = tokio::join!(client, next(&listener, &places));
+    assert!(client.is_ok() && accepted.unwrap().0.nodelay().unwrap());
+}
+
+#[tokio::test]
 async fn a_client_that_dawdles_over_its_headers_is_shown_out() {
     let running = Running::start(hello(), limits()).await;
     for beginning in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: te"] {

@@ -117,7 +117,11 @@ impl Proxy {
         let mut problem = String::new();
         for address in in_random_order(addresses) {
             match timeout(PATIENCE, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Ok(stream)) => {
+                    // Without this the small packets of a request wait for each other.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
                 Ok(Err(error)) => problem = format!("dial {address}: {error}"),
                 Err(_) => problem = format!("dial {address}: no answer within {} s", PATIENCE.as_secs()),
             }
